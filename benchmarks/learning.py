@@ -272,7 +272,8 @@ def _show(curves: dict[str, list[Point]], arguments: argparse.Namespace, text: T
         for name, curve in curves.items()
         for point in curve
     ]
-    title = f"learning-{arguments.preset}"
+    peers = "" if arguments.peer == ["bert-2018"] else "-" + "-".join(arguments.peer)
+    title = f"learning-{arguments.preset}{peers}"
     results.show(title, facts, rows, arguments.keep)
     if arguments.keep:
         kept = {name: [asdict(point) for point in curve] for name, curve in curves.items()}

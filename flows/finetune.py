@@ -9,6 +9,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 from prefect.states import State
 
+from bertcore.evaluation.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 from bertcore.files import replace_directory
 from flows.environment import ROOT
 from flows.finetune_parameters import SCORES, chosen_tasks, model_directory
@@ -20,7 +21,7 @@ from tasks.paths import CORPUS, DERIVED, FINETUNED, PRETRAINED
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
 
-SYSTEMS = {"random_initialisation": "Random", "pretrained": "Fine-tuned"}
+_COLUMNS = {RANDOM_WEIGHTS: "Random", PRETRAINED_WEIGHTS: "Fine-tuned"}
 """Key in metrics/finetune/TASK.json -> the table's column."""
 
 
@@ -79,6 +80,6 @@ def scores(directory: Path, names: list[str]) -> Table:
     for name in names:
         found = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
         metric = found["metrics"][0]
-        shown = [found.get(system, {}).get(metric) for system in ("majority", *SYSTEMS)]
+        shown = [found.get(system, {}).get(metric) for system in (MAJORITY, *_COLUMNS)]
         rows.append([name, metric, *("–" if score is None else percent(score) for score in shown)])
-    return Table(header=("Task", "Metric", "Majority", *SYSTEMS.values()), rows=rows, left=("Metric",))
+    return Table(header=("Task", "Metric", "Majority", *_COLUMNS.values()), rows=rows, left=("Metric",))

@@ -6,6 +6,7 @@ DVC names stages relative to the working directory, which therefore is the proje
 import contextlib
 import difflib
 import re
+import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,8 +17,13 @@ from dvc.repo import Repo
 
 from bertcore.errors import ConfigError
 from tasks import params
+from tasks.links import are_here
 from tasks.paths import DAMAGED_LOCK, LOCK
 
+INPUTS_STAGE = "inputs"
+"""The stage that links files of a machine. Its deps do not say what is in them, so that what a run cache or DVC's own
+cache has of it would be put in the place of any files of the same names. Both are kept without it; a clone that has not
+these files takes those of dvc.lock."""
 _BUSY = re.compile(r" is busy, it is being blocked by:$")
 
 
@@ -155,3 +161,13 @@ def _said(error: BaseException) -> list[str]:
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error).splitlines()
+
+
+def repro_command(name: str, root: Path) -> list[str]:
+    """`dvc repro` of this stage of the tree `root` alone.
+
+    Files that lie on this machine are linked, whatever DVC's caches have of them: `dvc commit` puts copies there, which
+    would come back in the place of the links, and go on as they were while the files change.
+    """
+    forced = ["--force"] if name == INPUTS_STAGE and are_here(root) else []
+    return [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", *forced, name]

@@ -27,6 +27,7 @@ from dvc.stage.serialize import to_single_stage_lockfile
 
 from bertcore.errors import INTERRUPTED, without_password
 from flows.environment import REMOTE
+from flows.graph import INPUTS_STAGE, repro_command
 from flows.locks import hold
 from tasks.links import are_here
 
@@ -34,10 +35,6 @@ _PLUGINS = {"s3": ("dvc_s3", "dvc-s3"), "ssh": ("dvc_ssh", "dvc-ssh")}
 """Scheme -> the module that DVC needs for it, and its distribution."""
 _EXPECTED = "expected a directory, s3://BUCKET/PATH or ssh://[USER@]HOST/PATH"
 _NAME = "bertcore"
-INPUTS_STAGE = "inputs"
-"""The stage that links files of a machine. Its deps do not say what is in them, so that what a run cache or DVC's own
-cache has of it would be put in the place of any files of the same names. Both are kept without it; a clone that has not
-these files takes those of dvc.lock."""
 
 
 class RemoteError(Exception):
@@ -224,16 +221,6 @@ def _said(error: BaseException) -> str:
         said = next((line.strip() for line in str(current).splitlines() if line.strip()), said)
         current = current.__cause__
     return without_password(said)
-
-
-def repro_command(name: str, root: Path) -> list[str]:
-    """`dvc repro` of this stage of the tree `root` alone.
-
-    Files that lie on this machine are linked, whatever DVC's caches have of them: `dvc commit` puts copies there, which
-    would come back in the place of the links, and go on as they were while the files change.
-    """
-    forced = ["--force"] if name == INPUTS_STAGE and are_here(root) else []
-    return [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", *forced, name]
 
 
 def _stage(remote: Remote, name: str) -> int:

@@ -20,10 +20,9 @@ from prefect.states import Cancelled, Completed, State
 
 from bertcore.errors import BAD_INPUT, INTERRUPTED, STOPPED
 from flows.environment import REMOTE, project_environment
-from flows.graph import Stage, busy
+from flows.graph import Stage, busy, repro_command
 from flows.guard import guarded
 from flows.progress import Bar, HeldOut
-from flows.remote import repro_command
 from flows.room import StoppedWaitingError, room
 from tasks.processes import checkpoint_grace
 

@@ -12,6 +12,7 @@ from bertcore.evaluation.baselines import Scores, baselines
 from bertcore.evaluation.bootstrap import compare
 from bertcore.evaluation.per_example import Records
 from bertcore.evaluation.scoring import by_label
+from bertcore.evaluation.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 from bertcore.examples import schema
 from bertcore.export import gate
 from bertcore.files import write_json
@@ -29,7 +30,6 @@ from bertcore.training.machine import describe, finetune_processes
 from tasks import cards, params
 from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED, TEACHERS
 from tasks.stage import main
-from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
 from tasks.training import checkpoints

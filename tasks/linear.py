@@ -19,6 +19,7 @@ from bertcore.errors import ArtifactError, InputError
 from bertcore.evaluation.bootstrap import Difference, compare, scores
 from bertcore.evaluation.per_example import RECORDS_FILE, Records, Units
 from bertcore.evaluation.scoring import units
+from bertcore.evaluation.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS, SYSTEMS
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
@@ -31,7 +32,6 @@ from tasks.reporting.comparison import FEWEST_EXAMPLES, readable
 from tasks.reporting.document import NOTHING, Table, percent, signed
 from tasks.reporting.rendering import markdown_table
 from tasks.status import exit_status
-from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS, SYSTEMS
 
 
 @dataclass(frozen=True, kw_only=True)

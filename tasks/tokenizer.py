@@ -11,12 +11,12 @@ from tokenizers import Tokenizer
 from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.files import disk_errors, replace_directory, write_json
 from bertcore.tokens.kind import running
-from bertcore.tokens.size import CHOSEN
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, vocabulary_report
 from bertcore.tokens.words import WordCounts
 from bertcore.vocabulary import auto
 from bertcore.vocabulary.corpus_words import count_corpus
 from bertcore.vocabulary.extension import extended
+from bertcore.vocabulary.size import CHOSEN
 from tasks import params
 from tasks.paths import CORPUS, MERGES, METRICS, TOKENIZER, VOCABULARY
 from tasks.stage import main
@@ -66,9 +66,11 @@ def _tokenizer(config: TokenizerConfig, words: WordCounts | None) -> tuple[Token
         assert words is not None
         if config.vocab_size != "auto":
             return kind.train(config, words.counts), None
-        tokenizer, why = auto.trained(kind, config, words.counts)
-        logger.info("tokenizer.vocab_size: auto: %s", why)
-        return tokenizer, why
+        chosen = auto.trained(kind, config, words.counts)
+        logger.info("tokenizer.vocab_size: auto: %s", chosen.why)
+        if chosen.too_little:
+            logger.warning("the text is too little for any vocabulary: give more text")
+        return chosen.tokenizer, chosen.why
     files = [VOCABULARY / Path(config.vocab_file).name]  # as stage `inputs` has linked them
     if config.merges_file is not None:
         files.append(MERGES / Path(config.merges_file).name)

@@ -4,7 +4,7 @@ import argparse
 
 from bertcore.apply.classify import CLASSIFY
 from bertcore.commands.options import add_input, add_model
-from bertcore.commands.parts import predict
+from bertcore.commands.predictions import predict
 from bertcore.commands.results import add_output
 
 EXAMPLES = """\

@@ -1,15 +1,10 @@
 """What a model says of the texts of a command, computed part by part, and what is said of that work."""
 
-import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from bertcore.apply.classify import classify, no_answer
 from bertcore.apply.finetuned import UNSEEN, FineTuned
-from bertcore.commands.options import model_directory
-from bertcore.commands.results import Record, check_output, write
-from bertcore.commands.texts import read
 from bertcore.errors import InputError, TextError
 from bertcore.examples.bad_rows import has_words
 
@@ -20,24 +15,6 @@ Result = TypeVar("Result")
 AT_ONCE = 2**15
 """Texts that are read, computed and written at once. Below it, batches are those of the evaluation, to the last bit."""
 _SHOWN_FROM = 32
-
-
-def predict(options: argparse.Namespace, uses: tuple[str, ...], *, keep_all: bool) -> None:
-    """Write what a model for one of `uses` says about the texts."""
-    check_output(options)
-    texts = read(options)
-    model = FineTuned.load(model_directory(options, *uses), *uses)
-
-    def records() -> Iterator[Record]:
-        progress = progress_of("classify", len(texts))
-        found = in_parts(texts, lambda part: classify(model, part, progress), nothing=no_answer(model))
-        for number, (text, row) in enumerate(found, start=1):
-            pair = {"text": text} if isinstance(text, str) else {"text": text[0], "pair": text[1]}
-            row = {key: value for key, value in row.items() if keep_all or key != "probabilities"}
-            yield {**({} if options.texts else {"number": number}), **row, **pair}
-
-    write(options, records())
-    say_unseen(model)
 
 
 def in_parts(

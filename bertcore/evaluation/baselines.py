@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from bertcore.evaluation.scoring import score
+from bertcore.evaluation.systems import MAJORITY
 from bertcore.examples.schema import ExampleSet
 from bertcore.words import word
 
@@ -40,7 +41,7 @@ def _classification(examples: ExampleSet, seed: int) -> Predicted:
     logistic or ridge regression."""
     labels = examples.splits["train"]["label"].to_pylist()
     constant = float(np.mean(labels)) if examples.labels is None else _most_frequent(labels)
-    return {"majority": [constant] * examples.splits["dev"].num_rows, "bag_of_words": _bag_of_words(examples, seed)}
+    return {MAJORITY: [constant] * examples.splits["dev"].num_rows, "bag_of_words": _bag_of_words(examples, seed)}
 
 
 def _multi_label(examples: ExampleSet, seed: int) -> Predicted:
@@ -48,7 +49,7 @@ def _multi_label(examples: ExampleSet, seed: int) -> Predicted:
     logistic regression for each label."""
     table = _by_label(examples, examples.splits["train"])
     constant = [label for label, share in zip(examples.labels or [], table.mean(axis=0), strict=True) if share > 0.5]
-    return {"majority": [constant] * examples.splits["dev"].num_rows, "bag_of_words": _bag_of_words(examples, seed)}
+    return {MAJORITY: [constant] * examples.splits["dev"].num_rows, "bag_of_words": _bag_of_words(examples, seed)}
 
 
 def _bag_of_words(examples: ExampleSet, seed: int) -> list[Any]:
@@ -140,7 +141,7 @@ def _tagging(examples: ExampleSet, seed: int) -> Predicted:
     lookup = {each: _most_frequent(of_word.elements()) for each, of_word in counts.items()}
     sentences = dev["words"].to_pylist()
     return {
-        "majority": [[constant] * len(words) for words in sentences],
+        MAJORITY: [[constant] * len(words) for words in sentences],
         "word_lookup": [[lookup.get(each, constant) for each in words] for words in sentences],
     }
 
@@ -152,7 +153,7 @@ def _question_answering(examples: ExampleSet, seed: int) -> Predicted:
     constant = _most_frequent(answers)
     rows = examples.splits["dev"].select(["id", "context", "question"]).to_pylist()
     return {
-        "majority": {row["id"]: constant for row in rows},
+        MAJORITY: {row["id"]: constant for row in rows},
         "overlap_sentence": {row["id"]: _nearest_sentence(row["context"], row["question"]) for row in rows},
     }
 
@@ -164,7 +165,7 @@ def _multiple_choice(examples: ExampleSet, seed: int) -> Predicted:
     places = sorted(counts, key=lambda place: (-counts[place], place))
     rows = examples.splits["dev"].select(["context", "question", "choices"]).to_pylist()
     return {
-        "majority": [next((place for place in places if place < len(row["choices"])), 0) for row in rows],
+        MAJORITY: [next((place for place in places if place < len(row["choices"])), 0) for row in rows],
         "word_overlap": [_most_shared(f"{row['context']} {row['question'] or ''}", row["choices"]) for row in rows],
     }
 

@@ -16,11 +16,13 @@ from tokenizers import Tokenizer
 from bertcore.config import within
 from bertcore.errors import InputError
 from bertcore.files import write_json
-from bertcore.tokens.size import LARGEST
 from bertcore.words import UNSPACED_SENTENCES
 
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
 _MOST = 10_000_000
+LARGEST = 49_984
+"""Entries that `vocab_size: auto` chooses at most, a multiple of 64: those of published encoders of one language end at
+some 50,000 (RoBERTa 50,265, ModernBERT 50,368)."""
 """Entries, far above any vocabulary; with many more the trainer ends the process, without an error."""
 
 
@@ -30,7 +32,7 @@ class VocabularyConfig:
 
     vocab_size: int | Literal["auto"] = 8192
     """Entries of the vocabulary, special and `[unused]` tokens included; `auto`: as many as the training text shows
-    often enough (docs/family.md), 512 to 49,984."""
+    often enough (docs/family.md), 49,984 at most, and fewer than 512 where it has no more."""
     lowercase: bool | None = None
     """Lower-case and strip accents (BERT's uncased); False keeps both (cased). None = as the published tokenizers of
     the kind: `wordpiece` lower-cases; those of bytes keep every byte, and allow nothing else."""
@@ -137,7 +139,7 @@ class TokenizerKind:
     least: Callable[[VocabularyConfig, Mapping[str, int]], int]
     """The same -> the entries that every vocabulary of theirs has: special and unused tokens, and characters."""
     first: Callable[[Tokenizer, int], Tokenizer]
-    """A trained tokenizer -> that of its first entries, so many, which are more than `least`: the same that training to
+    """A trained tokenizer -> that of its first entries, so many, which are `least` or more: the same that training to
     that size gives."""
     read: Callable[[Sequence[Path], bool | None, str], Tokenizer]
     """`vocabulary_files` (or a tokenizer.json), `lowercase`, and what errors call the first of them -> the tokenizer.

@@ -59,7 +59,8 @@ def cutter(_: VocabularyConfig | None = None) -> Tokenizer:
 
 
 def train_tokenizer(config: VocabularyConfig, counts: Mapping[str, int]) -> Tokenizer:
-    """A tokenizer of exactly `config.vocab_size` entries; the same counts of words give the same bytes."""
+    """A tokenizer of exactly `config.vocab_size` entries (`auto`: of `config.most_entries` at most); the same counts of
+    words give the same bytes."""
     return make_tokenizer(*train_merges(config, counts, SPECIAL.names))
 
 

@@ -14,7 +14,6 @@ from bertcore.precision import precision
 from bertcore.training.machine import EXPECTED, process_count, threads
 
 ACCELERATE_CONFIG = "BERTCORE_ACCELERATE_CONFIG"
-_EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
 _CONFIG = Path(__file__).with_name("launch.yaml")
 _QUIET = {"LOGLEVEL": "CRITICAL", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 """What torch's launcher and its stores say of a connection that is lost: each tells it at length, beside the processes

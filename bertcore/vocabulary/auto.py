@@ -1,21 +1,39 @@
-"""`tokenizer.vocab_size: auto`: the vocabulary of the size that the text carries, by the rule of `tokens/size.py`."""
+"""`tokenizer.vocab_size: auto`: the vocabulary of the size that the text carries, by the rule of `size.py`."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from tokenizers import Tokenizer
 
-from bertcore.tokens.kind import TokenizerKind, VocabularyConfig
-from bertcore.tokens.size import ENOUGH, SMALLEST, STEP, largest, occurrences
+from bertcore.errors import InputError
+from bertcore.tokens.kind import LARGEST, TokenizerKind, VocabularyConfig
+from bertcore.vocabulary.size import ENOUGH, FAR_TOO_FEW, SMALLEST, STEP, largest, occurrences
 
 
-def trained(kind: TokenizerKind, config: VocabularyConfig, counts: Mapping[str, int]) -> tuple[Tokenizer, str]:
-    """A tokenizer of the largest size, a multiple of 64, that the words `counts` of a text carry, and a line that says
-    why it is that.
+@dataclass(frozen=True)
+class Chosen:
+    """A tokenizer whose size was left to the text."""
+
+    tokenizer: Tokenizer
+    why: str
+    """A line that says why it has this size."""
+    too_little: bool
+    """Whether the text is too little even for that."""
+
+
+def trained(kind: TokenizerKind, config: VocabularyConfig, counts: Mapping[str, int]) -> Chosen:
+    """A tokenizer of the largest size, a multiple of 64, that the words `counts` of a text carry.
 
     It is trained once, as large as any is made: merges are greedy, so that the first entries are those of a smaller
     vocabulary. The size is never below `SMALLEST` and what `kind` needs at least; a text with fewer entries gets all.
+    `InputError` where `kind` needs more than `LARGEST`.
     """
+    if (needed := kind.least(config, counts)) > LARGEST:
+        raise InputError(
+            f"tokenizer.alphabet_size: found {needed:,} entries that the text's characters alone need, expected "
+            f"at most {LARGEST:,} with vocab_size: auto; lower it, or set vocab_size"
+        )
     whole = kind.train(config, counts)
     most = whole.get_vocab_size()
 
@@ -26,7 +44,7 @@ def trained(kind: TokenizerKind, config: VocabularyConfig, counts: Mapping[str, 
     def pieces(size: int) -> int:
         return count_pieces(first(size), counts)
 
-    least = -(-max(SMALLEST, kind.least(config, counts)) // STEP) * STEP
+    least = -(-max(SMALLEST, needed) // STEP) * STEP
     sizes = range(least, most + 1, STEP) or [most]
     size = largest(pieces, sizes)
     found = occurrences(pieces(size), size)
@@ -38,7 +56,7 @@ def trained(kind: TokenizerKind, config: VocabularyConfig, counts: Mapping[str, 
         why += "; none smaller is made of it"
     elif size == sizes[-1]:
         why += "; none larger is made of it"
-    return first(size), why
+    return Chosen(first(size), why, found < FAR_TOO_FEW)
 
 
 def count_pieces(tokenizer: Tokenizer, counts: Mapping[str, int]) -> int:

@@ -12,13 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
+from bertcore.evaluation.systems import PRETRAINED_WEIGHTS
 from bertcore.files import replace_file
 from tasks.comparing.variant import Variant
 from tasks.reporting.comparison import STANDARD_ERRORS, Comparison
 from tasks.reporting.document import NOTHING, Document, Paragraph, Picture, Section, Table, count, percent
 from tasks.reporting.plots import COLOURS, STYLE, Rendered, render
 from tasks.reporting.rendering import to_html, to_markdown
-from tasks.systems import PRETRAINED_WEIGHTS
 
 PICTURE = "compare"
 SIMPLE = "simple baseline"

@@ -20,9 +20,9 @@ from bertcore.model.config import ARCHITECTURES, ModelConfig
 from bertcore.model.encoder_config import EncoderConfig
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.progress import track
-from bertcore.tokens.size import vocabulary_for
 from bertcore.training.config import PretrainConfig
 from bertcore.training.machine import process_count
+from bertcore.vocabulary.size import vocabulary_for
 from tasks import params
 from tasks.doctor.estimate import parameters
 from tasks.doctor.machine import check_memory, duration
@@ -101,8 +101,9 @@ def reachable(
     `ConfigError` where none can be trained.
     """
     text = plan.text_tokens()
-    fixed = plan.configs["tokenizer"].vocab_file
-    vocabulary = plan.encoder.vocab_size if fixed or not text else vocabulary_for(text)
+    tokenizer = plan.configs["tokenizer"]
+    known = tokenizer.vocab_file or tokenizer.vocab_size == "auto" or not text
+    vocabulary = plan.encoder.vocab_size if known else vocabulary_for(text)
     sizes, found = _sizes(plan, vocabulary), list[Reached]()
     for number, size in enumerate(track(sizes, "sizes measured", len(sizes))):
         if number > len(found):

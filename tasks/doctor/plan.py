@@ -13,11 +13,11 @@ from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.model.encoder_config import EncoderConfig
 from bertcore.precision import device, precision
-from bertcore.tokens.size import CHOSEN, vocabulary_for
 from bertcore.tokens.tokenizer import TokenizerConfig, entries_of
 from bertcore.training.config import PretrainConfig
 from bertcore.training.launch import launched_processes
 from bertcore.training.machine import activation_checkpointing, micro_batch_size
+from bertcore.vocabulary.size import CHOSEN, vocabulary_for
 from tasks.contradictions import encoder
 from tasks.doctor.estimate import Load, MemoryNeed, parameters, sequence_flops, state_bytes, training_memory
 from tasks.doctor.speed import Speed, training_speed

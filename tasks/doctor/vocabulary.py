@@ -5,13 +5,13 @@ from pathlib import Path
 
 from bertcore.masks import OCCURRENCES
 from bertcore.model.huggingface import load_config
-from bertcore.tokens.size import ENOUGH, occurrences
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
 from bertcore.training.initial import check_vocabulary, vocabulary_remedy
+from bertcore.vocabulary.size import ENOUGH, FAR_TOO_FEW, occurrences
 from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.plan import Plan, chosen_before, entries_asked, given_entries
 from tasks.paths import METRICS, PRETRAINED, TOKENIZER
-from tasks.reporting.normal import FAR_TOO_FEW, carried_instead
+from tasks.reporting.normal import carried_instead
 
 
 def check_vocabularies(plan: Plan) -> Finding:
@@ -43,7 +43,8 @@ def check_vocabularies(plan: Plan) -> Finding:
         )
         remedy = "`dvc repro pretrain` (or this run) trains it anew; `dvc checkout` brings back what belongs together"
         return warn("vocabulary", text, remedy)
-    return ok("vocabulary", f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}")
+    text = f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}"
+    return ok("vocabulary", text + "; auto: chosen anew where the text has changed" * left_to_stage)
 
 
 def check_vocabulary_size(plan: Plan) -> Finding:
@@ -58,9 +59,12 @@ def check_vocabulary_size(plan: Plan) -> Finding:
         f"{entries:,} in the vocabulary; one at the 95th percentile occurs about {found:,.0f} times in the text "
         f"({how}; {ENOUGH} are enough)"
     )
-    carried = carried_instead(found, tokens, entries)
     tokenizer = plan.configs["tokenizer"]
-    if carried is None or tokenizer.vocab_file or tokenizer.vocab_size == "auto":
+    left_to_stage = tokenizer.vocab_size == "auto" and not tokenizer.vocab_file
+    if left_to_stage and tokens and occurrences(tokens, entries) < FAR_TOO_FEW:
+        return warn("entries", text, "give more text")
+    carried = carried_instead(found, tokens, entries)
+    if carried is None or tokenizer.vocab_file or left_to_stage:
         if carried is None and found < FAR_TOO_FEW:
             text += "; seldom by itself, as longer entries contain it: the text is large enough for all of them"
         return ok("entries", text)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from bertcore.errors import ArtifactError
+from bertcore.evaluation.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS, SYSTEMS
 from tasks.paths import PRETRAINED
 from tasks.reporting.measurements import Measurements
-from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS, SYSTEMS
 
 GOOD, MIXED, BAD = "good", "mixed", "bad"
 
@@ -166,7 +166,7 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
         pretrained=headline[PRETRAINED_WEIGHTS],
         dev_examples=round(measurements.number(source, "", "dev_examples")),
         against_random=_interval(measurements, source, "random") if RANDOM_WEIGHTS in headline else None,
-        against_majority=_interval(measurements, source, "majority"),
+        against_majority=_interval(measurements, source, MAJORITY),
         against_baseline=None if best is None else _interval(measurements, source, "baseline"),
         started_from=None if started == str(PRETRAINED) else started,
         seeds=round(measurements.numbers(source, "protocol").get("seeds", 1)),

@@ -8,13 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
-from bertcore.tokens.size import ENOUGH, vocabulary_for
+from bertcore.vocabulary.size import FAR_TOO_FEW, vocabulary_for
 
 CURVES = Path("tasks/reporting/curves.json")
 """Curves that were measured."""
 
-FAR_TOO_FEW = ENOUGH / 2
-"""Occurrences below which a vocabulary is said to be too large."""
 _ALIKE = 1.1
 """Encoders whose sizes and vocabularies differ by less than this factor are compared."""
 _COMPARABLE = 2.0

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
+from bertcore.evaluation.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 from tasks.reporting.comparison import Comparison, error, readable
 from tasks.reporting.document import percent
 from tasks.reporting.measurements import CURVES, Measurements
 from tasks.reporting.summary import Summary, pretrain_terms, scores_of
-from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 
 COLOURS = {MAJORITY: "#c5ccd6", "baseline": "#e0a13a", RANDOM_WEIGHTS: "#86b4dc", PRETRAINED_WEIGHTS: "#1f5fa8"}
 LEGEND = {name: readable(name) if name != "baseline" else "simple baseline" for name in COLOURS}

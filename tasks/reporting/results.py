@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from bertcore.evaluation.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 from tasks.reporting import minimal_pairs
 from tasks.reporting.comparison import (
     MIXED,
@@ -13,7 +14,6 @@ from tasks.reporting.comparison import (
 from tasks.reporting.document import NOTHING, Table, percent, signed
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.summary import Summary, masked_lm, pretrain_terms, scores_of
-from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 
 _RESULT_HEADER = ("Task", "Metric", "Majority", "Simple baseline", "Random", "Pre-trained", "Gain", "Verdict")
 

@@ -4,13 +4,13 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bertcore.tokens.size import CHOSEN
+from bertcore.evaluation.systems import MAJORITY
+from bertcore.vocabulary.size import CHOSEN, FAR_TOO_FEW, occurrences
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.normal import Curve, alike, carried_instead, read_curves
 from tasks.reporting.summary import Summary, has_generator
 from tasks.reporting.text_tables import text_tokens
-from tasks.systems import MAJORITY
 
 _BEFORE = 10
 """Points of the training's curve that a point is compared with."""
@@ -151,12 +151,16 @@ def _vocabulary(measurements: Measurements, _: Summary) -> Iterator[Sign]:
     masks = measurements.numbers("mask")
     counted, tokens = masks.get("train_count_of_the_rarest_but_5_percent"), masks.get("train_text_tokens")
     entries = round(measurements.number("tokenizer", "", "vocab_size"))
-    if (
-        counted is not None
-        and tokens is not None
-        and not measurements.has("tokenizer", "", CHOSEN)
-        and (carried := carried_instead(counted, tokens, entries)) is not None
-    ):
+    if counted is None or tokens is None:
+        return
+    if measurements.has("tokenizer", "", CHOSEN):
+        if occurrences(tokens, entries) < FAR_TOO_FEW:
+            yield Sign(
+                name="vocabulary",
+                found=f"the text is too little for the {count(entries)} entries that `vocab_size: auto` has chosen",
+                remedy="give more text",
+            )
+    elif (carried := carried_instead(counted, tokens, entries)) is not None:
         yield Sign(
             name="vocabulary",
             found=f"5 % of its {count(entries)} entries occur "

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from math import exp
 from typing import Any
 
+from bertcore.evaluation.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 from tasks.reporting import embed, minimal_pairs
 from tasks.reporting.comparison import Comparison
 from tasks.reporting.measurements import Measurements
-from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 
 Summary = dict[str, dict[str, Any]]
 

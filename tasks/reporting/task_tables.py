@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+from bertcore.evaluation.systems import MAJORITY
 from tasks.reporting.comparison import Comparison, readable, systems
 from tasks.reporting.document import NOTHING, Table, count, counted, percent, signed
 from tasks.reporting.measurements import Measurements
@@ -70,7 +71,7 @@ def differences(comparisons: Sequence[Comparison]) -> Table:
     for comparison in comparisons:
         against = {
             "random initialisation": comparison.against_random,
-            "majority": comparison.against_majority,
+            MAJORITY: comparison.against_majority,
             comparison.baseline_label: comparison.against_baseline,
         }
         for name, found in against.items():

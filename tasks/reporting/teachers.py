@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bertcore.evaluation.systems import PRETRAINED_WEIGHTS
 from tasks import params
 from tasks.reporting.comparison import readable
 from tasks.reporting.document import NOTHING, Table, count, percent
@@ -45,7 +46,7 @@ def _of_pretraining(measurements: Measurements, student: str, teacher: str) -> l
     headline = measurements.word(f"finetune/{student}", "metrics", "0")
     scores, sizes, speeds = [], [], []
     for task in (student, teacher):
-        scores.append(measurements.number(f"finetune/{task}", "pretrained", headline))
+        scores.append(measurements.number(f"finetune/{task}", PRETRAINED_WEIGHTS, headline))
         sizes.append(measurements.number(f"finetune/{task}", "", "parameters"))
         speeds.append(measurements.numbers(f"timing/finetune/{task}").get("examples_per_second"))
     return _row(student, headline, scores, sizes, speeds)
@@ -58,7 +59,7 @@ def _is_distilled(measurements: Measurements, task: str) -> bool:
 def _of_task(measurements: Measurements, task: str) -> list[str]:
     source = f"finetune/{task}"
     headline = measurements.word(source, "metrics", "0")
-    scores = [measurements.number(source, group, headline) for group in ("pretrained", "distillation/teacher")]
+    scores = [measurements.number(source, group, headline) for group in (PRETRAINED_WEIGHTS, "distillation/teacher")]
     sizes = [measurements.number(source, "distillation", name) for name in ("parameters", "teacher_parameters")]
     speeds = measurements.numbers(f"timing/{source}", "distillation")
     names = ("examples_per_second", "teacher_examples_per_second")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from bertcore.tokens.size import CHOSEN
+from bertcore.vocabulary.size import CHOSEN
 from tasks.reporting.comparison import readable
 from tasks.reporting.document import NOTHING, Table, count, counted, percent
 from tasks.reporting.measurements import Measurements

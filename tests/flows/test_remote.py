@@ -9,7 +9,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from flows.environment import REMOTE
-from flows.remote import Remote, RemoteError, main, remote_url, repro_command
+from flows.graph import repro_command
+from flows.remote import Remote, RemoteError, main, remote_url
 from tasks.links import unlink_other_files
 from tests.flows.conftest import Tree
 

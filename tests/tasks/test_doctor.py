@@ -24,10 +24,10 @@ from bertcore.masks import OCCURRENCES
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.shards.store import Manifest, ShardEntry
-from bertcore.tokens.size import CHOSEN, LARGEST, vocabulary_for
 from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training.launch import launched_processes
 from bertcore.variables import VARIABLES
+from bertcore.vocabulary.size import CHOSEN, LARGEST, vocabulary_for
 from tasks import inputs, links, params
 from tasks.doctor import artifacts, loss, machine, places, vocabulary
 from tasks.doctor.__main__ import OF_PRETRAINING, check_params, check_recipe, examine

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import ArtifactError
-from bertcore.tokens.size import ENOUGH, occurrences, vocabulary_for
+from bertcore.vocabulary.size import ENOUGH, occurrences, vocabulary_for
 from tasks.reporting.normal import CURVES, Curve, nearest_curve, read_curves
 from tests.import_closure import ROOT
 

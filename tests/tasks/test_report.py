@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.tokens.size import CHOSEN
+from bertcore.vocabulary.size import CHOSEN
 from tasks import report
 from tasks.reporting import plots, text_tables
 from tasks.reporting.comparison import BAD, GOOD, MIXED, Comparison, Interval, error, read_comparison

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bertcore.tokens.size import CHOSEN
+from bertcore.vocabulary.size import CHOSEN
 from tasks.reporting import signs
 from tasks.reporting.document import Paragraph, Table
 from tasks.reporting.measurements import Measurements
@@ -145,7 +145,11 @@ def test_a_vocabulary_is_too_large_where_the_text_carries_less(project: Path) ->
     (sign,) = found(project, **rare)
     assert sign.found.startswith("5 % of its 30,000 entries occur at most 2 times")
     assert found(project, given_vocabulary=True, **rare) == [], "whose size nothing here decides"
-    assert found(project, **{**rare, "tokenizer": {"vocab_size": 30_000, CHOSEN: "…"}}) == [], "by what was counted"
+    chosen = rare | {"tokenizer": {"vocab_size": 30_000, CHOSEN: "…"}}
+    (sign,) = found(project, **chosen)
+    assert sign.found.startswith("the text is too little for the 30,000") and sign.remedy == "give more text"
+    chosen["mask"] = chosen["mask"] | {"train_text_tokens": 20_000_000}
+    assert found(project, **chosen) == [], "by Zipf's law the rarest entry but 5 % occurs often enough"
     assert (
         found(
             project,

@@ -11,10 +11,10 @@ from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.model.config import ModelConfig
 from bertcore.shards.build import encode_documents
 from bertcore.shards.encoding import encoder_of
-from bertcore.tokens.size import CHOSEN, occurrences
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import initial_model
+from bertcore.vocabulary.size import CHOSEN, occurrences
 from tasks import tokenizer
 from tasks.paths import CORPUS, METRICS, TOKENIZER
 from tasks.tracking.runs import StageRun

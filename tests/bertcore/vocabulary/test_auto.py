@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertcore.errors import InputError
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.tokens.words import count_texts
 from bertcore.vocabulary import auto
@@ -66,23 +67,31 @@ def test_the_size_is_that_of_the_rule(kind: str, each: int, size: int, end: str)
     carried = [entries for entries in range(512, least + len(PAIRS) + 1, 64) if occurrences(entries) >= 100]
     assert max(carried, default=512) == size
     config = TokenizerConfig(kind=kind, vocab_size="auto")
-    found, why = auto.trained(KINDS[kind], config, dict.fromkeys(PAIRS, each))
-    assert found.get_vocab_size() == size
+    found = auto.trained(KINDS[kind], config, dict.fromkeys(PAIRS, each))
+    assert found.tokenizer.get_vocab_size() == size and found.too_little == (occurrences(size) < 50)
     pieces = each * (2 * len(PAIRS) - (size - least))
-    assert f"{size:,} entries: one at the 95th percentile occurs about {occurrences(size):,.0f} times" in why
-    assert f"among the {pieces:,} pieces" in why and why.endswith(end)
-    assert auto.trained(KINDS[kind], config, dict.fromkeys(PAIRS, each))[0].to_str() == found.to_str()
+    assert f"{size:,} entries: one at the 95th percentile occurs about {occurrences(size):,.0f} times" in found.why
+    assert f"among the {pieces:,} pieces" in found.why and found.why.endswith(end)
+    again = auto.trained(KINDS[kind], config, dict.fromkeys(PAIRS, each))
+    assert again.tokenizer.to_str() == found.tokenizer.to_str()
 
 
 def test_a_size_is_not_below_the_characters_and_a_small_text_has_what_it_has() -> None:
     config = TokenizerConfig(vocab_size="auto", alphabet_size=400)
     characters = {chr(0x4E00 + index): 1 for index in range(500)}
     words = {**characters, **dict.fromkeys(PAIRS, 2)}
-    found, why = auto.trained(KINDS["wordpiece"], config, words)
-    assert found.get_vocab_size() == 832, "the first multiple of 64 above 5 special tokens and twice 400 characters"
-    assert why.endswith("none smaller is made of it")
-    found, _ = auto.trained(KINDS["wordpiece"], config, {"ab": 2, "abc": 2})
-    assert found.get_vocab_size() == 5 + 2 * 3 + 2
+    found = auto.trained(KINDS["wordpiece"], config, words)
+    size = found.tokenizer.get_vocab_size()
+    assert size == 832, "the first multiple of 64 above 5 special tokens and twice 400 characters"
+    assert found.why.endswith("none smaller is made of it") and found.too_little
+    found = auto.trained(KINDS["wordpiece"], config, {"ab": 2, "abc": 2})
+    assert found.tokenizer.get_vocab_size() == 5 + 2 * 3 + 2 and found.too_little
+
+
+def test_more_characters_than_it_may_have_entries_are_an_error() -> None:
+    config = TokenizerConfig(vocab_size="auto", alphabet_size=30_000)
+    with pytest.raises(InputError, match=r"alphabet_size: found 50,005 entries .* at most 49,984 .*; lower it"):
+        auto.trained(KINDS["wordpiece"], config, {chr(0x20000 + index): 1 for index in range(25_000)})
 
 
 def test_pieces_are_counted_as_often_as_their_words_occur() -> None:

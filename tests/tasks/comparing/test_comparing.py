@@ -376,6 +376,7 @@ class Pipeline:
         }
         for name, content in {
             **dict.fromkeys(REQUIRED, {}),
+            "tokenizer": {"vocab_size": 8192},
             "pretrain": {"tokens": 100 * steps, "steps": steps, "mlm_loss": 5.0},
             "timing/pretrain": {"tokens_per_second": 10_000.0},
             "minimal_pairs": {

@@ -11,8 +11,8 @@ import pytest
 from bertcore.errors import ConfigError
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.size import vocabulary_for
 from bertcore.training.config import PretrainConfig
+from bertcore.vocabulary.size import vocabulary_for
 from tasks import params
 from tasks.doctor import budget, machine
 from tasks.doctor.estimate import sequence_flops

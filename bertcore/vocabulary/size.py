@@ -10,12 +10,16 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
+from bertcore.tokens.kind import LARGEST
+
 ENOUGH = 100
 """Occurrences from which an embedding is learned well (Gowda and May 2020)."""
+FAR_TOO_FEW = ENOUGH / 2
+"""Occurrences below which a vocabulary is said to be too large."""
 STEP = 64
 """Sizes are multiples of it, which GPUs multiply fastest."""
-SMALLEST, LARGEST = 512, 781 * STEP
-"""Entries: those of published encoders of one language end at some 50,000 (RoBERTa 50,265, ModernBERT 50,368)."""
+SMALLEST = 512
+"""Entries."""
 CHOSEN = "vocab_size_chosen"
 """In metrics/tokenizer.json: why `vocab_size: auto` has come to this size."""
 _PERCENTILE = 0.95

@@ -391,6 +391,11 @@ published."""
 
 _SECTIONS = ("tokenizer", "mask", "pretrain")
 """That a recipe has values for, beside those of every task."""
+_LONGEST_WARMUP_SHARE = 0.1
+"""Of a training's steps; the recipes' own are 6 % at most."""
+_PEAKS = ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate")
+LEFT_OUT = "left out"
+"""In the place of a value of a recipe that does not fit the rest of the file."""
 
 
 def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -414,9 +419,6 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
         filled = {task: _over(entry, recipe["finetune"]) for task, entry in tasks.items()}
         result["finetune"] = {**finetune, "tasks": filled}
     return result
-
-
-LEFT_OUT = "left out"
 
 
 def departures(values: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -482,11 +484,6 @@ def _differs(given: Any, recipe: Any, key: str) -> bool:
     """Whether something else is `given` than what the recipe has values for."""
     both = isinstance(given, Mapping) and isinstance(recipe, Mapping)
     return both and given.get(key) is not None and given[key] != recipe.get(key)
-
-
-_LONGEST_WARMUP_SHARE = 0.1
-"""Of a training's steps; the recipes' own are 6 % at most."""
-_PEAKS = ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate")
 
 
 def _over(values: Any, recipe: Mapping[str, Any]) -> Any:

@@ -6,7 +6,9 @@ import socket
 import tempfile
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
+from string import ascii_lowercase
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +39,8 @@ SUBJECTS = [
 ]
 VERBS = ["reads", "writes", "closes", "returns", "checks", "keeps", "drops", "copies", "compresses", "verifies"]
 OBJECTS = ["the file", "a large buffer", "its first line", "both tokens", "the unfinished table", "every checksum"]
+LETTER_PAIRS = ["".join(letters) for letters in product(ascii_lowercase, repeat=2)]
+"""676 words: every merge makes one of them one piece, and so each of its occurrences a piece less."""
 
 
 def every_row(source: DrawnInstances) -> Instances:

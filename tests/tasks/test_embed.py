@@ -19,21 +19,9 @@ from tasks.paths import CORPUS, EMBEDDING, INPUTS, METRICS, PRETRAINED, TOKENIZE
 from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
 from tests.samples import documents, sentences, tokenizer, vocabulary, write_corpus
+from tests.tasks.recorder import Recorder
 
 SMALL = {"batch_size": 16, "chunk_size": 8, "max_steps": 3, "sequence_length": 24, "dimensions": [8]}
-
-
-class Recorder:
-    """Stands in for the MLflow run."""
-
-    def __init__(self) -> None:
-        self.losses: list[float] = []
-
-    def report(self, step: int, metrics: dict[str, float]) -> None:
-        self.losses.append(metrics["train/loss"])
-
-    def log_metrics(self, metrics: dict[str, Any], step: int) -> None:
-        self.metrics = metrics
 
 
 @pytest.fixture

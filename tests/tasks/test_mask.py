@@ -23,13 +23,7 @@ from tasks import mask, params
 from tasks.paths import INSTANCES, SHARDS, TOKENIZER
 from tasks.tracking.runs import StageRun
 from tests.samples import token_shard, tokenizer, vocabulary
-
-
-class Recorder:
-    """Stands in for the MLflow run."""
-
-    def log_metrics(self, metrics: dict[str, Any]) -> None:
-        self.metrics = metrics
+from tests.tasks.recorder import Recorder
 
 
 @pytest.fixture

@@ -21,13 +21,7 @@ from tasks import minimal_pairs
 from tasks.paths import CORPUS, INPUTS, METRICS, PREDICTIONS, PRETRAINED, SHARDS, TEXT, TOKENIZER
 from tasks.tracking.runs import StageRun
 from tests.samples import sentences, tokenizer, vocabulary, write_corpus
-
-
-class Recorder:
-    """Stands in for the MLflow run."""
-
-    def log_metrics(self, metrics: dict[str, Any]) -> None:
-        self.metrics = metrics
+from tests.tasks.recorder import Recorder
 
 
 @pytest.fixture

@@ -18,15 +18,10 @@ from bertcore.vocabulary.size import CHOSEN, occurrences
 from tasks import tokenizer
 from tasks.paths import CORPUS, METRICS, TOKENIZER
 from tasks.tracking.runs import StageRun
-from tests.bertcore.vocabulary.test_auto import PAIRS
-from tests.samples import write_corpus
+from tests.samples import LETTER_PAIRS, write_corpus
+from tests.tasks.recorder import Recorder
 
 EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
-
-
-class Recorder:
-    def log_metrics(self, metrics: dict[str, Any]) -> None:
-        self.metrics = metrics
 
 
 @pytest.fixture
@@ -34,8 +29,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A text of 676 words, each 600 times."""
     monkeypatch.chdir(tmp_path)
     CORPUS.mkdir(parents=True)
-    write_corpus(CORPUS, "train", [[" ".join(PAIRS)] * 60] * 10)
-    write_corpus(CORPUS, "heldout", [[" ".join(PAIRS)]])
+    write_corpus(CORPUS, "train", [[" ".join(LETTER_PAIRS)] * 60] * 10)
+    write_corpus(CORPUS, "heldout", [[" ".join(LETTER_PAIRS)]])
     return tmp_path
 
 

@@ -2,8 +2,6 @@
 
 import math
 from collections import Counter
-from itertools import product
-from string import ascii_lowercase
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +11,7 @@ from bertcore.errors import InputError
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.tokens.words import count_texts
 from bertcore.vocabulary import auto
-from tests.samples import sentences
-
-PAIRS = ["".join(letters) for letters in product(ascii_lowercase, repeat=2)]
-"""676 words of two letters: every merge makes one of them one piece, and so each of its occurrences a piece less."""
+from tests.samples import LETTER_PAIRS, sentences
 
 
 def test_a_vocabulary_is_the_beginning_of_a_larger_one() -> None:
@@ -61,25 +56,25 @@ def test_the_size_is_that_of_the_rule(kind: str, each: int, size: int, end: str)
     least = 5 + (2 * 26 if kind == "wordpiece" else 256)
 
     def occurrences(entries: int) -> float:
-        pieces = each * (2 * len(PAIRS) - (entries - least))
+        pieces = each * (2 * len(LETTER_PAIRS) - (entries - least))
         return pieces / (0.95 * entries * (math.log(entries) + 0.5772156649))
 
-    carried = [entries for entries in range(512, least + len(PAIRS) + 1, 64) if occurrences(entries) >= 100]
+    carried = [entries for entries in range(512, least + len(LETTER_PAIRS) + 1, 64) if occurrences(entries) >= 100]
     assert max(carried, default=512) == size
     config = TokenizerConfig(kind=kind, vocab_size="auto")
-    found = auto.trained(KINDS[kind], config, dict.fromkeys(PAIRS, each))
+    found = auto.trained(KINDS[kind], config, dict.fromkeys(LETTER_PAIRS, each))
     assert found.tokenizer.get_vocab_size() == size and found.too_little == (occurrences(size) < 50)
-    pieces = each * (2 * len(PAIRS) - (size - least))
+    pieces = each * (2 * len(LETTER_PAIRS) - (size - least))
     assert f"{size:,} entries: one at the 95th percentile occurs about {occurrences(size):,.0f} times" in found.why
     assert f"among the {pieces:,} pieces" in found.why and found.why.endswith(end)
-    again = auto.trained(KINDS[kind], config, dict.fromkeys(PAIRS, each))
+    again = auto.trained(KINDS[kind], config, dict.fromkeys(LETTER_PAIRS, each))
     assert again.tokenizer.to_str() == found.tokenizer.to_str()
 
 
 def test_a_size_is_not_below_the_characters_and_a_small_text_has_what_it_has() -> None:
     config = TokenizerConfig(vocab_size="auto", alphabet_size=400)
     characters = {chr(0x4E00 + index): 1 for index in range(500)}
-    words = {**characters, **dict.fromkeys(PAIRS, 2)}
+    words = {**characters, **dict.fromkeys(LETTER_PAIRS, 2)}
     found = auto.trained(KINDS["wordpiece"], config, words)
     size = found.tokenizer.get_vocab_size()
     assert size == 832, "the first multiple of 64 above 5 special tokens and twice 400 characters"

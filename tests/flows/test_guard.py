@@ -35,9 +35,16 @@ time.sleep(60)
 """
 
 
+def runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def gone(pids: list[int], within: float) -> bool:
     deadline = time.monotonic() + within
-    while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
+    while any(runs(pid) for pid in pids):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)

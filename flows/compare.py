@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -85,9 +85,8 @@ def _compare(config: CompareConfig, directory: Path, only_measure: bool) -> None
         values[name] = config.params_of(name, given, _steps(config, name, speed), directory)
         _check(values[name], name)
         _repro(directory / name, values[name], [])
-        plan = Plan.read(params.complete(values[name]))
         entries = read_json(directory / name / "metrics" / "tokenizer.json")["vocab_size"]
-        flops = replace(plan, encoder=replace(plan.encoder, vocab_size=entries)).flops()
+        flops = Plan.read(params.complete(values[name]), entries).flops()
         found.append(
             read_variant(
                 name,

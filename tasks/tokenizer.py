@@ -64,7 +64,7 @@ def _tokenizer(config: TokenizerConfig, words: WordCounts | None) -> tuple[Token
     kind = KINDS[config.kind]
     if config.vocab_file is None:
         assert words is not None
-        if config.vocab_size != "auto":
+        if not config.size_is_chosen:
             return kind.train(config, words.counts), None
         chosen = auto.trained(kind, config, words.counts)
         logger.info("tokenizer.vocab_size: auto: %s", chosen.why)

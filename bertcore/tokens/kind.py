@@ -73,6 +73,11 @@ class VocabularyConfig:
             )
 
     @property
+    def size_is_chosen(self) -> bool:
+        """Whether the stage chooses the size by the text."""
+        return self.vocab_size == "auto" and self.vocab_file is None
+
+    @property
     def most_entries(self) -> int:
         """`vocab_size`, or the most entries that `auto` chooses."""
         return self.vocab_size if isinstance(self.vocab_size, int) else LARGEST

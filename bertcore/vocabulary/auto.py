@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 from bertcore.errors import InputError
 from bertcore.tokens.kind import LARGEST, TokenizerKind, VocabularyConfig
-from bertcore.vocabulary.size import ENOUGH, FAR_TOO_FEW, SMALLEST, STEP, largest, occurrences
+from bertcore.vocabulary.size import ENOUGH, SMALLEST, STEP, largest, occurrences, too_little
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def trained(kind: TokenizerKind, config: VocabularyConfig, counts: Mapping[str, 
         why += "; none smaller is made of it"
     elif size == sizes[-1]:
         why += "; none larger is made of it"
-    return Chosen(first(size), why, found < FAR_TOO_FEW)
+    return Chosen(first(size), why, too_little(pieces(size), size))
 
 
 def count_pieces(tokenizer: Tokenizer, counts: Mapping[str, int]) -> int:

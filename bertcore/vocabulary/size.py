@@ -31,6 +31,11 @@ def occurrences(tokens: float, entries: int) -> float:
     return tokens / (_PERCENTILE * entries * (math.log(entries) + _EULER))
 
 
+def too_little(tokens: float, entries: int) -> bool:
+    """Whether so many tokens are too little text for a vocabulary of that size."""
+    return occurrences(tokens, entries) < FAR_TOO_FEW
+
+
 def vocabulary_for(tokens: float) -> int:
     """The largest vocabulary, a multiple of 64, whose entry at the 95th percentile occurs `ENOUGH` times."""
     return largest(lambda _: tokens, range(SMALLEST, LARGEST + 1, STEP))

@@ -102,7 +102,7 @@ def reachable(
     """
     text = plan.text_tokens()
     tokenizer = plan.configs["tokenizer"]
-    known = tokenizer.vocab_file or tokenizer.vocab_size == "auto" or not text
+    known = tokenizer.vocab_file or tokenizer.size_is_chosen or not text
     vocabulary = plan.encoder.vocab_size if known else vocabulary_for(text)
     sizes, found = _sizes(plan, vocabulary), list[Reached]()
     for number, size in enumerate(track(sizes, "sizes measured", len(sizes))):
@@ -227,7 +227,7 @@ def _entries(plan: Plan, vocabulary: int) -> int | str | None:
     tokenizer = plan.configs["tokenizer"]
     if tokenizer.vocab_file:
         return None
-    return f"auto (reckoned with {vocabulary:,} here)" if tokenizer.vocab_size == "auto" else vocabulary
+    return f"auto (reckoned with {vocabulary:,} here)" if tokenizer.size_is_chosen else vocabulary
 
 
 def describe(budget: str, vocabulary: int | str | None, sizes: list[Size], found: list[Reached]) -> str:

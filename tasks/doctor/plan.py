@@ -41,10 +41,11 @@ class Plan:
     """The model that will be trained."""
 
     @classmethod
-    def read(cls, values: dict[str, Any]) -> "Plan":
-        """From the content of params.yaml; a `BertcoreError` names what cannot be used."""
+    def read(cls, values: dict[str, Any], entries: int | None = None) -> "Plan":
+        """From the content of params.yaml; a `BertcoreError` names what cannot be used. `entries`: of the vocabulary,
+        where it is made already; None: see `entries_asked`."""
         configs, tasks = check(values)
-        return cls(configs=configs, tasks=tasks, encoder=encoder(configs, entries_asked(configs)))
+        return cls(configs=configs, tasks=tasks, encoder=encoder(configs, entries or entries_asked(configs)))
 
     @property
     def _pretrain(self) -> PretrainConfig:
@@ -187,8 +188,8 @@ def entries_asked(configs: dict[str, Any]) -> int:
     """How many entries params.yaml asks for. Of `auto` an estimate: as many as an earlier run has chosen, else as the
     size of the text lets expect, else, where that is unknown, the most that are chosen."""
     tokenizer: TokenizerConfig = configs["tokenizer"]
-    given = len(given_entries(tokenizer))
-    if given or tokenizer.vocab_size != "auto":
+    if not tokenizer.size_is_chosen:
+        given = len(given_entries(tokenizer))
         return given + tokenizer.new_entries if given else tokenizer.most_entries
     if before := chosen_before():
         return before

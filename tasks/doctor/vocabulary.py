@@ -7,7 +7,7 @@ from bertcore.masks import OCCURRENCES
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
 from bertcore.training.initial import check_vocabulary, vocabulary_remedy
-from bertcore.vocabulary.size import ENOUGH, FAR_TOO_FEW, occurrences
+from bertcore.vocabulary.size import ENOUGH, FAR_TOO_FEW, occurrences, too_little
 from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.plan import Plan, chosen_before, entries_asked, given_entries
 from tasks.paths import METRICS, PRETRAINED, TOKENIZER
@@ -21,8 +21,7 @@ def check_vocabularies(plan: Plan) -> Finding:
         return finding
     given, made = given_entries(tokenizer), entries_in(TOKENIZER)
     asked, there = entries_asked(plan.configs), len(made)
-    left_to_stage = tokenizer.vocab_size == "auto" and not given
-    if left_to_stage and not (there and chosen_before()):
+    if tokenizer.size_is_chosen and not (there and chosen_before()):
         how = "by Zipf's law and the size of the sources" if plan.text_tokens() else "the most that it can be"
         return ok("vocabulary", f"auto: stage tokenizer will count; reckoned with {asked:,} entries until then ({how})")
     if not there:
@@ -43,8 +42,8 @@ def check_vocabularies(plan: Plan) -> Finding:
         )
         remedy = "`dvc repro pretrain` (or this run) trains it anew; `dvc checkout` brings back what belongs together"
         return warn("vocabulary", text, remedy)
-    text = f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}"
-    return ok("vocabulary", text + "; auto: chosen anew where the text has changed" * left_to_stage)
+    anew = "; auto: chosen anew where the text has changed" if tokenizer.size_is_chosen else ""
+    return ok("vocabulary", f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}{anew}")
 
 
 def check_vocabulary_size(plan: Plan) -> Finding:
@@ -60,11 +59,10 @@ def check_vocabulary_size(plan: Plan) -> Finding:
         f"({how}; {ENOUGH} are enough)"
     )
     tokenizer = plan.configs["tokenizer"]
-    left_to_stage = tokenizer.vocab_size == "auto" and not tokenizer.vocab_file
-    if left_to_stage and tokens and occurrences(tokens, entries) < FAR_TOO_FEW:
+    if tokenizer.size_is_chosen and tokens and too_little(tokens, entries):
         return warn("entries", text, "give more text")
     carried = carried_instead(found, tokens, entries)
-    if carried is None or tokenizer.vocab_file or left_to_stage:
+    if carried is None or tokenizer.vocab_file or tokenizer.size_is_chosen:
         if carried is None and found < FAR_TOO_FEW:
             text += "; seldom by itself, as longer entries contain it: the text is large enough for all of them"
         return ok("entries", text)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bertcore.evaluation.systems import MAJORITY
-from bertcore.vocabulary.size import CHOSEN, FAR_TOO_FEW, occurrences
+from bertcore.vocabulary.size import CHOSEN, too_little
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.normal import Curve, alike, carried_instead, read_curves
@@ -154,7 +154,7 @@ def _vocabulary(measurements: Measurements, _: Summary) -> Iterator[Sign]:
     if counted is None or tokens is None:
         return
     if measurements.has("tokenizer", "", CHOSEN):
-        if occurrences(tokens, entries) < FAR_TOO_FEW:
+        if too_little(tokens, entries):
             yield Sign(
                 name="vocabulary",
                 found=f"the text is too little for the {count(entries)} entries that `vocab_size: auto` has chosen",

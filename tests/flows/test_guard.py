@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from flows.guard import guarded, release
+from tasks.processes import alive
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
@@ -35,16 +36,9 @@ time.sleep(60)
 """
 
 
-def runs(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def gone(pids: list[int], within: float) -> bool:
+def gone(processes: list[psutil.Process], within: float) -> bool:
     deadline = time.monotonic() + within
-    while any(runs(pid) for pid in pids):
+    while any(map(alive, processes)):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -58,10 +52,10 @@ def test_a_killed_owner_takes_everything_along(tmp_path: Path, manner: str) -> N
     while not (tmp_path / "pids").exists():
         assert owner.poll() is None
         time.sleep(0.02)
-    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    processes = [psutil.Process(int(pid)) for pid in (tmp_path / "pids").read_text().split()]
     owner.send_signal(signal.SIGKILL)
     owner.wait()
-    assert gone(pids, within=10.0)
+    assert gone(processes, within=10.0)
     assert (tmp_path / "stopped").exists() == (manner == "polite")
 
 
@@ -78,8 +72,8 @@ def test_a_command_killed_by_a_signal_says_so_and_leaves_no_child(tmp_path: Path
     )
     while not (tmp_path / "pids").exists():
         time.sleep(0.02)
-    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    os.kill(pids[0], signal.SIGKILL)
+    processes = [psutil.Process(int(pid)) for pid in (tmp_path / "pids").read_text().split()]
+    processes[0].kill()
     assert process.wait(20) == 128 + signal.SIGKILL
-    assert gone(pids, within=10.0)
+    assert gone(processes, within=10.0)
     release(process, timeout=1.0)

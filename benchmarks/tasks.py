@@ -4,19 +4,25 @@
 
 Works in a clone of this repository with FILE as its params.yaml, by `dvc repro`: killed and run again it goes on, task
 by task. DATA holds what that file names below `real/`, laid out as the tests' BERTCORE_DATA; MODEL is a directory that
-others have published, for tasks that start from it (`init_from: published`).
+others have published, for tasks that start from it (`init_from: published`). A task may start from what another one of
+the same file has learned (`init_from: begun/nli`): that one is trained first.
 """
 
+import shutil
 import sys
 from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
 
 from benchmarks import results
 from benchmarks.clones import make_clone, place_of, repro
 from benchmarks.data import prepare
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
+from bertcore.files import replace_directory
 from tasks.params import PARAMS, task_entries, values_of
-from tasks.paths import METRICS
+from tasks.paths import FINETUNED, METRICS
 from tasks.reporting import results as report
 from tasks.reporting.comparison import read_comparison
 from tasks.reporting.measurements import Measurements
@@ -24,6 +30,9 @@ from tasks.reporting.summary import summarize
 from tasks.reporting.task_tables import SECONDS, protocol
 
 HERE = Path(__file__).parent
+_ASKED = "asked.yaml"
+"""In the clone: FILE, as it was. `params.yaml` has fewer tasks until those have been trained that others begin from."""
+_BEGUN = Path("begun")
 _OF_PROTOCOL = ("Train", "Dev", "Epochs", SECONDS)
 
 
@@ -35,15 +44,37 @@ def main() -> None:
     arguments = parser.parse_args()
     params = arguments.file.read_text(encoding="utf-8")
     clone = place_of(arguments.file, arguments.directory)
+    asked = clone / _ASKED
     if make_clone(clone):
-        (clone / PARAMS).write_text(params, encoding="utf-8")
         prepare(arguments.data.resolve(), clone, params)
         if arguments.published:
             (clone / "published").symlink_to(arguments.published.resolve())
-    if (clone / PARAMS).read_text(encoding="utf-8") != params:
-        sys.exit(f"{clone}: found another params.yaml than {arguments.file}; remove it, or name another directory")
+        asked.write_text(params, encoding="utf-8")
+    if not asked.exists() or asked.read_text(encoding="utf-8") != params:
+        sys.exit(
+            f"{clone}: found the clone of another file than {arguments.file}; remove it, or name another directory"
+        )
+    _begin(clone, values_of(params, arguments.file))
+    (clone / PARAMS).write_text(params, encoding="utf-8")
     repro(clone)
     show(clone, arguments.file.stem, arguments.keep)
+
+
+def _begin(clone: Path, values: dict[str, Any]) -> None:
+    """Train the tasks from whose models others begin, once; the graph of DVC knows no order among tasks."""
+    tasks = task_entries(values)
+    later = {name: Path(task.get("init_from") or "") for name, task in tasks.items()}
+    later = {name: model for name, model in later.items() if model.parent == _BEGUN}
+    missing = {model for model in later.values() if not (clone / model).exists()}
+    if not missing:
+        return
+    others = {name: task for name, task in tasks.items() if name not in later}
+    values["finetune"]["tasks"] = others
+    YAML(typ="safe", pure=True).dump(values, clone / PARAMS)
+    repro(clone, *(f"finetune@{model.name}" for model in missing))
+    for model in missing:
+        with replace_directory(clone / model) as begun:
+            shutil.copytree(clone / FINETUNED / model.name, begun, dirs_exist_ok=True)
 
 
 def show(clone: Path, name: str, keep: bool) -> None:

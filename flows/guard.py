@@ -12,13 +12,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from typing import IO, Any
 
 from flows.devices import keep_to_cores
 from flows.environment import ROOT, UTF8
-from tasks.processes import adopt_orphans
+from tasks.processes import adopt_orphans, end_descendants
 
 
 def guarded(command: Sequence[str], *, stop_signal: str, grace: float, **options: Any) -> "subprocess.Popen[str]":
@@ -55,7 +54,8 @@ def main(arguments: list[str]) -> int:
     status = _wait(child, orphaned)
     if killed := status is not None and status < 0:
         os.killpg(0, stop_signal)
-    _end_descendants(grace if killed or orphaned.is_set() else 0.0)
+    # What has an own way to stop gets the time for it: the stages below a worker, which write a checkpoint.
+    end_descendants(grace if killed or orphaned.is_set() else 0.0)
     if orphaned.is_set():
         os.killpg(0, signal.SIGKILL)
     assert status is not None
@@ -77,20 +77,6 @@ def _wait(child: "subprocess.Popen[bytes]", orphaned: threading.Event) -> int | 
         except subprocess.TimeoutExpired:
             continue
     return None
-
-
-def _end_descendants(grace: float) -> None:
-    """Wait until the command and all it started have ended, in other sessions too; SIGKILL what is left after `grace`.
-
-    What has an own way to stop gets the time for it: the stages below a worker, which write a checkpoint.
-    """
-    import psutil
-
-    deadline = time.monotonic() + grace
-    while (left := psutil.Process().children(recursive=True)) and time.monotonic() < deadline:
-        _, _ = psutil.wait_procs(left, timeout=0.1)
-    for process in left:
-        process.kill()
 
 
 if __name__ == "__main__":

@@ -24,9 +24,16 @@ from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
 from bertcore.objectives.replaced_tokens import GENERATOR, check_generator
-from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, check_vocabulary_file, entries_of
+from bertcore.tokens.tokenizer import (
+    KINDS,
+    TokenizerConfig,
+    check_entries,
+    check_vocabulary_file,
+    entries_in,
+    entries_of,
+)
 from bertcore.training.config import PretrainConfig
-from bertcore.training.initial import check_lowercase, check_vocabulary, vocabulary_remedy
+from bertcore.training.initial import check_lowercase, vocabulary_remedy
 
 Configs = dict[str, Any]
 """Sections of params.yaml by name, as their dataclasses."""
@@ -238,7 +245,7 @@ def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> No
             f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.init_from, expected the "
             f"vocabulary of {pretrain.init_from}; {vocabulary_remedy(kind, str(pretrain.init_from))}{other}"
         )
-    check_lowercase(Path(pretrain.init_from), tokenizer, pretrain.init_from, "pretrain.init_from")
+    _check_same_entries(pretrain.init_from, tokenizer, "pretrain.init_from")
     added = pretrain.model.fields.get("max_position_embeddings", 0) > published.max_position_embeddings
     generator = Path(pretrain.init_from) / GENERATOR
     beside = OBJECTIVES[pretrain.objective].needs_discriminator and generator.is_dir()
@@ -251,6 +258,19 @@ def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> No
     if beside:
         with naming("pretrain.init_from"):
             check_generator(published, generator)
+
+
+def _check_same_entries(model: str, tokenizer: TokenizerConfig, where: str) -> None:
+    """`BertcoreError` where an id does not mean the same to `model`, which `where` in params.yaml names, and to the
+    vocabulary that is given, or where the two read other letters. Of what is not there other checks tell."""
+    file = str(tokenizer.vocab_file)
+    theirs, given = entries_in(Path(model)), entries_of(Path(file))
+    if theirs and given:
+        name, remedy = f"params.yaml: {where}: {model}", vocabulary_remedy(tokenizer.kind, model)
+        check_entries(theirs, given, name, file, remedy)
+        if len(theirs) != len(given):
+            raise ConfigError(f"{name}: found {len(theirs):,} entries, expected the {len(given):,} of {file}; {remedy}")
+    check_lowercase(Path(model), tokenizer, model, where)
 
 
 def _check_objective(configs: Configs) -> None:
@@ -272,11 +292,9 @@ def _check_objective(configs: Configs) -> None:
                 f"params.yaml: tokenizer.new_entries: found {tokenizer.new_entries} beside "
                 f"pretrain.objective_options.{option}, expected 0, because {name} does not know them; set it to 0"
             )
-        if (file := Path(vocab_file)).is_file():
-            if file.name == vocabulary_name:  # of others stage pretrain knows more
-                check_vocabulary(Path(name), file.parent, name, f"{where}.{option}")
-            check_lowercase(Path(name), tokenizer, name, f"pretrain.objective_options.{option}")
-            entries = len(entries_of(file))
+        if given := entries_of(Path(vocab_file)):
+            _check_same_entries(name, tokenizer, f"pretrain.objective_options.{option}")
+            entries = len(given)
     try:
         row.check(encoder(configs, entries), options, configs["mask"].phases[-1].sequence_length)
     except ValueError as error:

@@ -38,7 +38,6 @@ from bertcore.model.huggingface import checked_config, load_config
 from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
-from bertcore.training.initial import check_vocabulary
 from tasks import contradictions, environment, params
 from tasks.contradictions import naming
 from tasks.links import link, minimal_pairs, named
@@ -72,7 +71,7 @@ def run(_: StageRun) -> None:
         with naming("corpus.exclude"):
             excluded_ids([] if configs["corpus"].exclude is None else [Path(configs["corpus"].exclude).expanduser()])
         _check_vocabulary(configs["tokenizer"])
-        _check_pretraining(configs["pretrain"], configs["tokenizer"])
+        _check_pretraining(configs["pretrain"])
         for each in minimal_pairs(values):
             if each.uri is not None:
                 read_pairs(Path(each.uri).expanduser())
@@ -127,16 +126,9 @@ def _given_tokenizer(config: TokenizerConfig) -> Tokenizer:
     return KINDS[config.kind].read(files, config.lowercase, f"params.yaml: tokenizer.vocab_file: {config.vocab_file}")
 
 
-def _check_pretraining(config: PretrainConfig, tokenizer: TokenizerConfig) -> None:
-    """Whether the models that it begins with can be used, and their ids mean what those of the given vocabulary do.
-
-    Stage pretrain compares with the tokenizer that was made.
-    """
+def _check_pretraining(config: PretrainConfig) -> None:
+    """Whether the models that it begins with can be used."""
     _check_model(config.init_from, "pretrain.init_from")
-    given = None if tokenizer.vocab_file is None else Path(tokenizer.vocab_file)
-    published = config.init_from
-    if published is not None and given is not None and given.name == KINDS[tokenizer.kind].entries_file:
-        check_vocabulary(Path(published), given.parent, published, "params.yaml: pretrain.init_from")
     for option, name in models_of(config.objective, config.objective_options).items():
         _check_model(name, f"pretrain.objective_options.{option}")
 

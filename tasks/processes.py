@@ -22,6 +22,8 @@ PR_SET_CHILD_SUBREAPER = 36
 _CLOCK_SECONDS = 60.0
 """By how much the clock may have been set since a process began."""
 _POLL_SECONDS = 0.5
+_KILLED_SECONDS = 5.0
+"""What a process that was killed has to be gone."""
 GRACE = "BERTCORE_GRACE"
 """Environment variable: seconds that a stage has for its checkpoint, once it is asked to stop or works for nobody any
 more. Whoever stops a stage reads it, and those around give more."""
@@ -38,6 +40,18 @@ def adopt_orphans() -> None:
     """Have every orphan below this process become its child (Linux), so that it can wait for it and end it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_descendants(grace: float) -> None:
+    """Wait until nothing that this process has started runs any more, in other sessions too; after `grace` seconds what
+    is left is killed. Orphans among them are seen where `adopt_orphans` was called before."""
+    deadline = time.monotonic() + grace
+    while (left := psutil.Process().children(recursive=True)) and time.monotonic() < deadline:
+        psutil.wait_procs(left, timeout=0.1)
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(left, timeout=_KILLED_SECONDS)
 
 
 @dataclass(frozen=True)

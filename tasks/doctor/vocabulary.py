@@ -1,14 +1,12 @@
 """The vocabulary: against the models, and whether the text shows its entries often enough."""
 
 import json
-from pathlib import Path
 
 from bertcore.masks import OCCURRENCES
 from bertcore.model.huggingface import load_config
-from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
-from bertcore.training.initial import check_vocabulary, vocabulary_remedy
+from bertcore.tokens.tokenizer import entries_in
 from bertcore.vocabulary.size import ENOUGH, FAR_TOO_FEW, occurrences, too_little
-from tasks.doctor.findings import Finding, fail, ok, warn
+from tasks.doctor.findings import Finding, ok, warn
 from tasks.doctor.plan import Plan, chosen_before, entries_asked, given_entries
 from tasks.paths import METRICS, PRETRAINED, TOKENIZER
 from tasks.reporting.normal import carried_instead
@@ -17,8 +15,6 @@ from tasks.reporting.normal import carried_instead
 def check_vocabularies(plan: Plan) -> Finding:
     """The vocabulary that params.yaml asks for, the one that is there, and those of the models."""
     pretrain, tokenizer = plan.configs["pretrain"], plan.configs["tokenizer"]
-    if pretrain.init_from and (finding := _against_published(Path(pretrain.init_from), tokenizer)):
-        return finding
     given, made = given_entries(tokenizer), entries_in(TOKENIZER)
     asked, there = entries_asked(plan.configs), len(made)
     if tokenizer.size_is_chosen and not (there and chosen_before()):
@@ -77,23 +73,6 @@ def _counted(entries: int) -> float | None:
         return float(mask[OCCURRENCES]) if tokenizer["vocab_size"] == entries else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _against_published(published: Path, tokenizer: TokenizerConfig) -> Finding | None:
-    """A model to begin with whose ids do not mean what the pipeline's will; None where nothing speaks against it."""
-    size = load_config(published).vocab_size
-    given, theirs = given_entries(tokenizer), entries_in(published)
-    if len(given) > size:
-        text = f"{tokenizer.vocab_file} has {len(given):,} entries, pretrain.init_from: {published} has {size:,}"
-    elif theirs and theirs != given:
-        text = f"{tokenizer.vocab_file} has other entries than {published / KINDS[tokenizer.kind].entries_file}"
-    else:
-        # One of another vocabulary is made anew by this run.
-        if entries_in(TOKENIZER) == given:
-            check_vocabulary(published, TOKENIZER, str(published))
-        return None
-    remedy = vocabulary_remedy(tokenizer.kind, str(published))
-    return fail("vocabulary", text, remedy)
 
 
 def _same_entries() -> bool:

@@ -24,7 +24,7 @@ import psutil
 
 from bertcore.errors import BAD_INPUT, STOPPED, ConfigError, StoppedError
 from bertcore.training.launch import ACCELERATE_CONFIG, launch_command
-from tasks.processes import adopt_orphans, checkpoint_grace
+from tasks.processes import adopt_orphans, checkpoint_grace, end_descendants
 from tasks.status import ProcessEnded, exit_status
 
 OWNER = "BERTCORE_STAGE_FILE"
@@ -48,7 +48,7 @@ def run_training(command: list[str], environment: dict[str, str]) -> None:
         try:
             status = stopping.wait(process, Path(file.name))
         finally:
-            _end_the_rest(grace)
+            end_descendants(grace)  # a second training must not meet the first
         ended = _reported(Path(file.name))
     # A killed launcher is a failure, worth another attempt, though its processes could write a checkpoint.
     if STOPPED in ended and status >= 0:
@@ -139,15 +139,6 @@ def _tell(launcher: int) -> bool:
 def _children(launcher: int) -> Iterator[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         yield from psutil.Process(launcher).children()
-
-
-def _end_the_rest(grace: float) -> None:
-    """Wait until nothing started here runs any more: a second training must not meet the first."""
-    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=grace)
-    for process in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(left, timeout=5)
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from bertcore.errors import ConfigError
+from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import checksum, replace_directory
 from bertcore.instances.config import MaskConfig
 from bertcore.masks import OCCURRENCES
@@ -514,11 +514,11 @@ def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
     adapted = plan(pretrain=begun | {"init_from": "another"}, tokenizer={"vocab_file": "another/vocab.txt"})
     finding = vocabulary.check_vocabularies(adapted)
     assert finding.level == "warn" and "params.yaml asks for those of another/vocab.txt" in finding.text
-    foreign = vocabulary.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "other.txt"}))
-    assert foreign.level == "FAIL" and "other.txt has other entries than published/vocab.txt" in foreign.text
-    Path("long.txt").write_text("".join(f"{index}\n" for index in range(9000)))
-    longer = vocabulary.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "long.txt"}))
-    assert longer.level == "FAIL" and "long.txt has 9,000 entries" in longer.text
+    with pytest.raises(ArtifactError, match=r"pretrain.init_from: published: found .* as entry 0, .* as in other.txt"):
+        plan(pretrain=begun, tokenizer={"vocab_file": "other.txt"})
+    Path("long.txt").write_text(Path("published/vocab.txt").read_text(encoding="utf-8") + "more\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"found {size} entries, expected the {size + 1} of long.txt"):
+        plan(pretrain=begun, tokenizer={"vocab_file": "long.txt"})
 
 
 def test_sound_shards_are_ok_by_checksum_and_by_count(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

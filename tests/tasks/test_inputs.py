@@ -27,7 +27,6 @@ from bertcore.recipes import RECIPES
 from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.tokens.wordpiece import save_tokenizer
-from bertcore.training.config import PretrainConfig
 from tasks import inputs, params
 from tasks.sections import check
 from tests.import_closure import ROOT
@@ -529,19 +528,19 @@ def test_the_teachers_vocabulary_may_be_packed(project: Path, values: dict[str, 
     check(values)
 
 
-@pytest.mark.parametrize(
-    ("kind", "file"), [("wordpiece", "vocab.txt"), ("byte_bpe", "vocab.json"), ("modernbert_bpe", "tokenizer.json")]
-)
-def test_a_published_model_is_compared_with_the_vocabulary_that_is_given(
-    kind: Any, file: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("file", ["vocab.txt", "of_another.txt"])
+def test_a_vocabulary_that_is_not_the_published_models_is_told_at_once(
+    project: Path, values: dict[str, Any], file: str
 ) -> None:
-    compared: list[Path] = []
-    monkeypatch.setattr(inputs, "_check_model", lambda *_: None)
-    monkeypatch.setattr(inputs, "check_vocabulary", lambda published, given, *_: compared.extend([published, given]))
-    config = PretrainConfig(model=ModelConfig(preset=None), init_from="published", objective="mlm", max_steps=10)
-    merges = "given/merges.txt" if kind == "byte_bpe" else None
-    inputs._check_pretraining(config, TokenizerConfig(kind=kind, vocab_file=f"given/{file}", merges_file=merges))
-    assert compared == [Path("published"), Path("given")]
+    model = whole_model(project / "bert")
+    first, second, *rest = (model / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    (project / file).write_text("\n".join([second, first, *rest]), encoding="utf-8")
+    values["recipe"], values["tokenizer"]["vocab_file"] = None, file
+    values["mask"] |= {"packing": "full_sentences"}
+    values["pretrain"] |= {"model": {"architecture": "bert"}, "init_from": "bert", "objective": "mlm"}
+    values["pretrain"]["objective_options"] = {}
+    with pytest.raises(BertcoreError, match=f"pretrain.init_from: bert: found '{re.escape(first)}' as entry 0"):
+        check(values)
 
 
 def test_letters_that_the_published_model_has_not_read_are_told_at_once(project: Path, values: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ from flows.environment import REMOTE, ROOT, SQLITE, STORE, error_among, project_
 from flows.graph import BusyError, GraphError, Stage, read_graph, select, unchanged
 from flows.locks import PIPELINE, HeldError, hold
 from flows.remote import RemoteError, remote_url
-from flows.room import open_room
+from flows.room import slots_directory
 from flows.stages import RUNNING, check_policy, task_for
 from flows.trees import DoneError
 from tasks.links import unlink_other_files
@@ -100,7 +100,7 @@ def bring_up_to_date(
             _consult(remote, root, "pull", *(stage.name for stage in selected if stage.name not in clean))
             clean = unchanged(root, selected)
         if len(clean) < len(selected):
-            open_room()
+            slots_directory()
             doctor(root, [stage.name for stage in selected if stage.name not in clean])
         states = _run(root, selected, clean, (variables or {}) | ({REMOTE: remote} if remote else {}))
         if REPORT in states and states[REPORT].is_completed():

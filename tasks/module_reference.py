@@ -29,6 +29,9 @@ finds every stage cached.
 - **One section, one dataclass.** A section of `params.yaml` is a frozen dataclass beside the code that it configures.
 - **Variants are rows.** A source, format, head family, architecture, objective, kind of tokenizer or optimizer is a
   file and a row in a plain dict; [CONTRIBUTING.md](../CONTRIBUTING.md) walks the ways that people take.
+- **The way of a training.** `tasks/pretrain.py` looks at what it reads, `bertcore/training/launch.py` makes the command
+  of Accelerate, `tasks/training/launcher.py` runs it and hands signals on; in each process `tasks/training/process.py`
+  builds from `params.yaml` what `bertcore/training/loop.py` trains.
 - **Determinism.** Data order, pairs and masks are pure functions of the seed and the step. What clocks and machines
   decide lies in `metrics/timing/` and `reports/` only.
 

@@ -178,8 +178,6 @@ def test_two_runs_at_once_leave_the_tree_as_it_is_and_give_two_branches(served: 
     assert first != second and all(".worktrees" in place for place in (first, second))
     if len(os.sched_getaffinity(0)) > 1:
         assert not set(own) & set(others) and set(own) | set(others) == os.sched_getaffinity(0)
-    (limit,) = served.prefect.ask("POST", "/v2/concurrency_limits/filter", {})
-    assert limit["name"].startswith("bertcore-") and (limit["limit"], limit["active_slots"]) == (2, 0)
 
 
 def test_a_run_that_failed_goes_on_in_its_worktree(served: Served) -> None:
@@ -191,19 +189,6 @@ def test_a_run_that_failed_goes_on_in_its_worktree(served: Served) -> None:
     assert served.git("worktree", "list").count("\n") == 1
     assert served.ended(served.run(params={"pretrain.learning_rate": 0.7}))["state"]["name"] == "Completed"
     assert served.git("worktree", "list").count("\n") == 0
-
-
-def test_slots_that_a_lost_server_has_forgotten_are_freed(served: Served) -> None:
-    """Taken without a lease, as they are of a server that was killed and began anew: nothing would give them back."""
-    assert served.ended(served.run(params={"pretrain.learning_rate": 0.71}))["state"]["name"] == "Completed"
-    (limit,) = served.prefect.ask("POST", "/v2/concurrency_limits/filter", {})
-    served.prefect.ask("POST", "/v2/concurrency_limits/increment", {"names": [limit["name"]], "slots": limit["limit"]})
-    run = served.run(params={"pretrain.learning_rate": 0.72})
-    waits = f"slots of {limit['name']}: all are taken"
-    served.prefect.until(lambda: waits in served.prefect.log("worker"), "a stage that waits")
-    assert served.ended(run)["state"]["name"] == "Completed", served.prefect.log("worker")
-    (limit,) = served.prefect.ask("POST", "/v2/concurrency_limits/filter", {})
-    assert limit["active_slots"] == 0
 
 
 def test_an_unknown_key_is_one_line_before_anything_is_made(served: Served) -> None:

@@ -5,6 +5,7 @@ or which of the cores, are locks on files, which the kernel frees however their 
 """
 
 import contextlib
+import itertools
 import os
 import socket
 import threading
@@ -16,6 +17,8 @@ from flows.locks import HeldError, hold, private
 
 POLL = 0.5
 """Seconds between two looks for slots that were not free."""
+MOMENT = 0.1
+"""Seconds after the first look: a stage that begins at the same time gathers its own, and nobody has to be told."""
 
 
 class StoppedWaitingError(Exception):
@@ -31,12 +34,13 @@ def room(slots: int, stopping: threading.Event, say: Callable[[str], None]) -> I
     """
     total = stages_at_once()
     slots = min(slots, total)
-    line = iter([f"waiting for {slots} of the {total} slots of {slots_directory()}, which other stages have"])
+    looks = itertools.count()
 
     def wait() -> None:
-        for text in line:
-            say(text)
-        if stopping.wait(POLL):
+        look = next(looks)
+        if look == 1:
+            say(f"waiting for {slots} of the {total} slots of {slots_directory()}, which other stages have")
+        if stopping.wait(POLL if look else MOMENT):
             raise StoppedWaitingError
 
     with contextlib.ExitStack() as stack:

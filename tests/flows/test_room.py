@@ -12,6 +12,7 @@ import pytest
 
 from flows.devices import CORES
 from flows.room import POLL, StoppedWaitingError, room, share, slots_directory
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -104,8 +105,8 @@ def test_stages_wait_for_slots_and_two_that_want_all_do_not_wait_for_each_other(
     assert [entered.get(timeout=60), entered.get(timeout=60)] == [1, 1]
     said.clear()  # on a busy machine one may have waited for the other's turn
     alls = [work(2, entered, each, said) for each in leave[2:]]
-    time.sleep(2 * POLL)
-    assert entered.empty() and len(said) == 2
+    until(lambda: len(said) == 2, lambda: str(said), 60)
+    assert entered.empty()
     assert all(line.startswith("waiting for 2 of the 2 slots of ") for line in said)
     leave[0].set()
     time.sleep(2 * POLL)

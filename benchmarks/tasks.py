@@ -63,8 +63,8 @@ def main() -> None:
 def _begin(clone: Path, values: dict[str, Any]) -> None:
     """Train the tasks from whose models others begin, once; the graph of DVC knows no order among tasks."""
     tasks = task_entries(values)
-    later = {name: Path(task.get("init_from") or "") for name, task in tasks.items()}
-    later = {name: model for name, model in later.items() if model.parent == _BEGUN}
+    models = {name: Path(task.get("init_from") or "") for name, task in tasks.items()}
+    later = {name: model for name, model in models.items() if model.parent == _BEGUN}
     missing = {model for model in later.values() if not (clone / model).exists()}
     if not missing:
         return

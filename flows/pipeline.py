@@ -100,7 +100,7 @@ def bring_up_to_date(
             _consult(remote, root, "pull", *(stage.name for stage in selected if stage.name not in clean))
             clean = unchanged(root, selected)
         if len(clean) < len(selected):
-            slots_directory()
+            slots_directory()  # every stage will want it: where it cannot be made, nothing begins
             doctor(root, [stage.name for stage in selected if stage.name not in clean])
         states = _run(root, selected, clean, (variables or {}) | ({REMOTE: remote} if remote else {}))
         if REPORT in states and states[REPORT].is_completed():

@@ -32,22 +32,22 @@ def room(slots: int, stopping: threading.Event, say: Callable[[str], None]) -> I
     Yields the variables by which the stage keeps to its share. `say` is called with a line if it has to wait. Raises
     `StoppedWaitingError` when `stopping` is set meanwhile.
     """
-    total = stages_at_once()
+    total, directory = stages_at_once(), slots_directory()
     slots = min(slots, total)
     looks = itertools.count()
 
     def wait() -> None:
         look = next(looks)
         if look == 1:
-            say(f"waiting for {slots} of the {total} slots of {slots_directory()}, which other stages have")
+            say(f"waiting for {slots} of the {total} slots of {directory}, which other stages have")
         if stopping.wait(POLL if look else MOMENT):
             raise StoppedWaitingError
 
     with contextlib.ExitStack() as stack:
         with contextlib.ExitStack() as turn:
             # One stage at a time gathers its slots, so that no two wait for what the other one has.
-            _hold_one(turn, ["turn"], wait)
-            numbers = [_hold_one(stack, [str(number) for number in range(total)], wait) for _ in range(slots)]
+            _hold_one(turn, [directory / "turn"], wait)
+            numbers = [_hold_one(stack, [directory / str(slot) for slot in range(total)], wait) for _ in range(slots)]
         yield share(numbers, total)
 
 
@@ -72,12 +72,11 @@ def slots_directory() -> Path:
     return private(Path.home() / ".cache" / "bertcore" / f"slots-{socket.gethostname()}-{os.getuid()}")
 
 
-def _hold_one(stack: contextlib.ExitStack, names: Sequence[str], wait: Callable[[], None]) -> int:
-    """Hold the first of the locks `names` that nobody has, until `stack` closes; which one it is."""
-    directory = slots_directory()
+def _hold_one(stack: contextlib.ExitStack, locks: Sequence[Path], wait: Callable[[], None]) -> int:
+    """Hold the first of the `locks` that nobody has, until `stack` closes; which one it is."""
     while True:
-        for number, name in enumerate(names):
+        for number, lock in enumerate(locks):
             with contextlib.suppress(HeldError):
-                stack.enter_context(hold(directory / name, f"process {os.getpid()}"))
+                stack.enter_context(hold(lock, f"process {os.getpid()}"))
                 return number
         wait()

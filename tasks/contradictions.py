@@ -263,10 +263,14 @@ def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> No
 def _check_same_entries(model: str, tokenizer: TokenizerConfig, where: str) -> None:
     """`BertcoreError` where an id does not mean the same to `model`, which `where` in params.yaml names, and to the
     vocabulary that is given, or where the two read other letters. Of what is not there other checks tell."""
-    file = str(tokenizer.vocab_file)
+    file, size = str(tokenizer.vocab_file), published_config(model, where).vocab_size
     theirs, given = entries_in(Path(model)), entries_of(Path(file))
+    name, remedy = f"params.yaml: {where}: {model}", vocabulary_remedy(tokenizer.kind, model)
+    if len(given) > size:
+        raise ConfigError(
+            f"{name}: found vocab_size {size:,}, expected at least the {len(given):,} of {file}; {remedy}"
+        )
     if theirs and given:
-        name, remedy = f"params.yaml: {where}: {model}", vocabulary_remedy(tokenizer.kind, model)
         check_entries(theirs, given, name, file, remedy)
         if len(theirs) != len(given):
             raise ConfigError(f"{name}: found {len(theirs):,} entries, expected the {len(given):,} of {file}; {remedy}")

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from bertcore.recipes import RECIPES
 from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.tokens.wordpiece import save_tokenizer
-from tasks import inputs, params
+from tasks import contradictions, inputs, params
 from tasks.sections import check
 from tests.import_closure import ROOT
 from tests.samples import byte_tokenizer, tokenizer
@@ -541,6 +542,25 @@ def test_a_vocabulary_that_is_not_the_published_models_is_told_at_once(
     values["pretrain"]["objective_options"] = {}
     with pytest.raises(BertcoreError, match=f"pretrain.init_from: bert: found '{re.escape(first)}' as entry 0"):
         check(values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"), [("wordpiece", "vocab.txt"), ("byte_bpe", "vocab.json"), ("modernbert_bpe", "tokenizer.json")]
+)
+def test_a_published_model_is_compared_with_the_vocabulary_that_is_given(
+    kind: Any, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contradictions, "published_config", lambda *_: SimpleNamespace(vocab_size=2))
+    for place, entries in (("published", ["a", "b"]), ("given", ["b", "a"])):
+        ids = {entry: index for index, entry in enumerate(entries)}
+        whole = {"model": {"vocab": ids}, "added_tokens": []} if file == "tokenizer.json" else ids
+        (tmp_path / place).mkdir()
+        (tmp_path / place / file).write_text("\n".join(entries) if file == "vocab.txt" else json.dumps(whole))
+    config = TokenizerConfig(
+        kind=kind, vocab_file=str(tmp_path / "given" / file), merges_file="merges.txt" if kind == "byte_bpe" else None
+    )
+    with pytest.raises(BertcoreError, match="found 'a' as entry 0, expected 'b'"):
+        contradictions._check_same_entries(str(tmp_path / "published"), config, "pretrain.init_from")
 
 
 def test_letters_that_the_published_model_has_not_read_are_told_at_once(project: Path, values: dict[str, Any]) -> None:

@@ -517,7 +517,7 @@ def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
     with pytest.raises(ArtifactError, match=r"pretrain.init_from: published: found .* as entry 0, .* as in other.txt"):
         plan(pretrain=begun, tokenizer={"vocab_file": "other.txt"})
     Path("long.txt").write_text("".join(f"{index}\n" for index in range(9000)))
-    with pytest.raises(ConfigError, match="expected at least 9,000, as long.txt has"):
+    with pytest.raises(ConfigError, match="expected at least the 9,000 of long.txt"):
         plan(pretrain=begun, tokenizer={"vocab_file": "long.txt"})
     Path("long.txt").write_text(Path("published/vocab.txt").read_text(encoding="utf-8") + "more\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=f"found {size} entries, expected the {size + 1} of long.txt"):

@@ -122,7 +122,9 @@ HELD = """
 import random, re, sys
 from pathlib import Path
 import numpy as np
+from bertcore.corpus import sorted_files
 from bertcore.corpus.near_duplicates import HASHES, NearDuplicates, NearDuplicatesConfig
+sorted_files._AT_ONCE = 2**14  # or what merging holds at once, a bounded part, would hide what grows
 drawn = np.random.default_rng(1)
 seen = NearDuplicates(NearDuplicatesConfig(), Path(sys.argv[1]), most=20_000)
 for _ in range(int(sys.argv[2]) // 100):

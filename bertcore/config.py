@@ -91,17 +91,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     if hint is Any:
         return value
     if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        choices = [argument for argument in arguments if argument is not type(None)]
-        if (inner := _alternative(choices, value)) is None:
-            raise _wrong(hint, value, where)
-        if typing.get_origin(inner) is typing.Literal and value not in (words := typing.get_args(inner)):
-            if _PLAIN_VALUE.fullmatch(value.strip()):
-                raise _wrong(hint, value, where)
-            others = [type_name(choice) for choice in choices if choice is not inner]
-            raise ConfigError(f"{where}: found {value!r}; {suggest(value, [*words, *others])}")
-        return convert(inner, value, where)
+        return _convert_union(hint, value, where)
     if dataclasses.is_dataclass(hint):
         return parse(typing.cast(type, hint), value, where)
     if origin is typing.Literal:
@@ -121,6 +111,23 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     if origin is None and isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool):
         return value
     raise _wrong(hint, value, where)
+
+
+def _convert_union(hint: Any, value: Any, where: str) -> Any:
+    """`value` as the one member of the union `hint` that it can be meant as; see `convert`."""
+    members = typing.get_args(hint)
+    if value is None and type(None) in members:
+        return None
+    choices = [member for member in members if member is not type(None)]
+    meant = _alternative(choices, value)
+    if meant is None:
+        raise _wrong(hint, value, where)
+    if typing.get_origin(meant) is typing.Literal and value not in (words := typing.get_args(meant)):
+        if not isinstance(value, str) or _PLAIN_VALUE.fullmatch(value.strip()):
+            raise _wrong(hint, value, where)
+        others = [type_name(choice) for choice in choices if choice is not meant]
+        raise ConfigError(f"{where}: found {value!r}; {suggest(value, [*words, *others])}")
+    return convert(meant, value, where)
 
 
 def _wrong(hint: Any, value: Any, where: str) -> ConfigError:

@@ -31,6 +31,7 @@ class Outer:
     table: dict[str, int] = field(default_factory=dict)
     rates: float | list[float] = 0.1
     threshold: float | Literal["tuned"] | None = None
+    optional: Literal["a", "b"] | None = None
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,8 @@ def test_values_take_their_types() -> None:
         ({"name": "x", "limit": 1.5}, "p.limit: found 1.5 (float), expected integer; correct the value"),
         ({"name": "x", "flag": 1}, "p.flag: found 1 (int), expected true or false"),
         ({"name": "x", "kind": "c"}, "p.kind: found 'c'; "),
+        ({"name": "x", "optional": 5}, "p.optional: found 5 (int), expected `a`, `b` or null; correct the value"),
+        ({"name": "x", "optional": "c"}, "p.optional: found 'c'; Expected one of: a, b"),
         ({"name": "x", "files": "f"}, "p.files: found 'f' (str), expected list of texts"),
         ({"name": "x", "files": ["f", 2]}, "p.files[1]: found 2 (int), expected text"),
         ({"name": "x", "rates": "fast"}, "p.rates: found 'fast' (str), expected number or list of numbers; correct"),

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import NoReturn
 
 from bertcore.config import suggest
@@ -40,27 +41,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if name not in COMMANDS:
         return _fail(f"{name}: no command; {suggest(name, COMMANDS)}; `bertcore --help` shows them all")
-    command = COMMANDS[name]
     if sys.stdout is None:
         return _fail("found no standard output, expected one; give --out FILE, and do not close it")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # the results are texts of any script, whatever the terminal's locale
     try:
-        module = importlib.import_module(f"bertcore.commands.{command.module}")
+        module = importlib.import_module(f"bertcore.commands.{COMMANDS[name].module}")
     except KeyboardInterrupt:
         return INTERRUPTED
     except ModuleNotFoundError as error:
         return _fail(f"{sys.executable}: {error.name} is not installed; activate the environment: . .venv/bin/activate")
+    return _run(name, module, given[1:])
+
+
+def _run(name: str, module: ModuleType, arguments: Sequence[str]) -> int:
+    """Run the command `name`, which `module` holds, with `arguments`; its exit status."""
     parser = _Parser(
         prog=f"bertcore {name}",
-        description=f"{command.summary}.",
+        description=f"{COMMANDS[name].summary}.",
         epilog=f"examples:\n{module.EXAMPLES.rstrip()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     module.arguments(parser)
     try:
-        module.run(parser.parse_args(given[1:]))
+        module.run(parser.parse_args(arguments))
         sys.stdout.flush()
     except BertcoreError as error:
         return _fail(str(error), status_of(error))

@@ -4,7 +4,7 @@ import json
 
 from bertcore.masks import OCCURRENCES
 from bertcore.model.huggingface import load_config
-from bertcore.tokens.tokenizer import entries_in
+from bertcore.tokens.tokenizer import TokenizerConfig, entries_in
 from bertcore.vocabulary.size import ENOUGH, FAR_TOO_FEW, occurrences, too_little
 from tasks.doctor.findings import Finding, ok, warn
 from tasks.doctor.plan import Plan, chosen_before, entries_asked, given_entries
@@ -14,32 +14,40 @@ from tasks.reporting.normal import carried_instead
 
 def check_vocabularies(plan: Plan) -> Finding:
     """The vocabulary that params.yaml asks for, the one that is there, and those of the models."""
-    pretrain, tokenizer = plan.configs["pretrain"], plan.configs["tokenizer"]
-    given, made = given_entries(tokenizer), entries_in(TOKENIZER)
-    asked, there = entries_asked(plan.configs), len(made)
-    if tokenizer.size_is_chosen and not (there and chosen_before()):
+    tokenizer, made = plan.configs["tokenizer"], entries_in(TOKENIZER)
+    asked = entries_asked(plan.configs)
+    if tokenizer.size_is_chosen and not (made and chosen_before()):
         how = "by Zipf's law and the size of the sources" if plan.text_tokens() else "the most that it can be"
         return ok("vocabulary", f"auto: stage tokenizer will count; reckoned with {asked:,} entries until then ({how})")
-    if not there:
+    if not made:
         return ok("vocabulary", f"{asked:,} entries asked for; {TOKENIZER} is not made yet")
+    return _of_params(tokenizer, made, asked) or _of_model(plan, len(made))
+
+
+def _of_params(tokenizer: TokenizerConfig, made: list[str], asked: int) -> Finding | None:
+    """What is wrong with the vocabulary that is there, beside the one that params.yaml asks for; None for nothing."""
+    given = given_entries(tokenizer)
+    other_file = tokenizer.vocab_file and (made[: len(given)] != given or len(made) != asked)
     # A small text has fewer pieces than asked for, so that only more entries than that are a difference.
-    other_file = tokenizer.vocab_file and (made[: len(given)] != given or there != asked)
-    if there > asked or other_file:
-        wanted = f"those of {tokenizer.vocab_file}" if other_file else f"{asked:,}"
-        text = f"{TOKENIZER} has {there:,} entries, params.yaml asks for {wanted}"
-        remedy = "`dvc repro` (or this run) makes it anew, and all that was made with it"
-        return warn("vocabulary", text, remedy)
+    if len(made) <= asked and not other_file:
+        return None
+    wanted = f"those of {tokenizer.vocab_file}" if other_file else f"{asked:,}"
+    text = f"{TOKENIZER} has {len(made):,} entries, params.yaml asks for {wanted}"
+    return warn("vocabulary", text, "`dvc repro` (or this run) makes it anew, and all that was made with it")
+
+
+def _of_model(plan: Plan, entries: int) -> Finding:
+    """The vocabulary that is there, beside the one that the pre-trained model has."""
     if not (PRETRAINED / "config.json").is_file():
-        return ok("vocabulary", f"{there:,} entries; {PRETRAINED} is not made yet")
-    model, same = load_config(PRETRAINED).vocab_size, _same_entries()
-    if pretrain.init_from is None and (model != there or not same):
-        text = f"{TOKENIZER} has {there:,} entries, {PRETRAINED} was trained with " + (
-            "others" if model == there else f"{model:,}"
-        )
+        return ok("vocabulary", f"{entries:,} entries; {PRETRAINED} is not made yet")
+    model = load_config(PRETRAINED).vocab_size
+    if plan.configs["pretrain"].init_from is None and (model != entries or not _same_entries()):
+        others = "others" if model == entries else f"{model:,}"
+        text = f"{TOKENIZER} has {entries:,} entries, {PRETRAINED} was trained with {others}"
         remedy = "`dvc repro pretrain` (or this run) trains it anew; `dvc checkout` brings back what belongs together"
         return warn("vocabulary", text, remedy)
-    anew = "; auto: chosen anew where the text has changed" if tokenizer.size_is_chosen else ""
-    return ok("vocabulary", f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}{anew}")
+    anew = "; auto: chosen anew where the text has changed" if plan.configs["tokenizer"].size_is_chosen else ""
+    return ok("vocabulary", f"{entries:,} entries, the same in {TOKENIZER} and {PRETRAINED}{anew}")
 
 
 def check_vocabulary_size(plan: Plan) -> Finding:

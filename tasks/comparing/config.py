@@ -10,7 +10,7 @@ from bertcore.config import parse, suggest, within
 from bertcore.errors import ConfigError
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.training.initial import vocabulary_keys
-from tasks.doctor.budget import seconds_of
+from tasks.durations import seconds_of
 from tasks.params import complete, text_of, values_of
 from tasks.variation import vary
 

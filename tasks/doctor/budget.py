@@ -7,7 +7,6 @@ large for the time; expected losses come from measured curves only.
 
 import argparse
 import math
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,16 +24,16 @@ from bertcore.training.machine import process_count
 from bertcore.vocabulary.size import vocabulary_for
 from tasks import params
 from tasks.doctor.estimate import parameters
-from tasks.doctor.machine import check_memory, duration
+from tasks.doctor.machine import check_memory
 from tasks.doctor.plan import Plan
 from tasks.doctor.speed import Speed
+from tasks.durations import duration, seconds_of
 from tasks.reporting.normal import Curve, nearest_curve, read_curves
 from tasks.status import exit_status
 
 TOKENS_PER_PARAMETER = 20
 """Fewer than these (Hoffmann et al. 2022) leave a smaller model ahead; the rule where no curve was measured."""
 
-_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _STEPS = 3500
 """So many optimizer steps at least, and less than twice as many, where a batch within `_BATCHES` makes them.
 
@@ -43,9 +42,10 @@ Mini was better after 3,905 steps of 32 sequences than after 6,181 of 16, in the
 _BATCHES = (16, 4096)
 _FEWEST = 100
 """Optimizer steps: a size that makes fewer of the smallest batch is too large for the time."""
+_MANY_PASSES = 40
+"""Beyond some forty passes, what is read again adds little (Muennighoff et al. 2023: little after 4, none after 40)."""
 _WARMUP_SHARE = 0.1
 _RATE_MEASURED = ("tiny", "mini")
-_LONGEST = 365 * _SECONDS["d"]
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,6 @@ class Reached:
     @property
     def exhausts_text(self) -> bool:
         return self.epochs is not None and self.epochs > _MANY_PASSES - 1
-
-
-def seconds_of(text: str) -> float:
-    """`2h`, `90m`, `1.5d` as seconds; ValueError for anything else, and for more than a year."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)", text.strip())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
-    if not 0 < seconds <= _LONGEST:
-        raise ValueError(f"found {text!r}, expected a time such as 30m, 2h or 1.5d, of 365d at most")
-    return seconds
 
 
 def reachable(
@@ -258,10 +249,6 @@ def describe(budget: str, vocabulary: int | str | None, sizes: list[Size], found
             f"{duration(chosen.seconds / 60)} are enough, and more text would gain more than more time."
         )
     return "\n".join(lines)
-
-
-_MANY_PASSES = 40
-"""Beyond some forty passes, what is read again adds little (Muennighoff et al. 2023: little after 4, none after 40)."""
 
 
 def _row(size: Size, reached: Reached | None, width: int) -> str:

@@ -21,6 +21,7 @@ from bertcore.variables import VARIABLES
 from tasks import environment
 from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.plan import Plan
+from tasks.durations import duration
 from tasks.processes import checkpoint_grace
 
 OLDEST_PYTHON = (3, 11)
@@ -185,10 +186,3 @@ def gigaflops(speed: float) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "es" if what.endswith("s") else "s")
-
-
-def duration(minutes: float) -> str:
-    """Minutes, as a person reads them."""
-    if minutes < 90:
-        return f"{minutes:.2g} minutes"
-    return f"{minutes / 60:.3g} hours" if minutes < 60 * 48 else f"{minutes / 60 / 24:,.0f} days"

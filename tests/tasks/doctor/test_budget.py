@@ -31,19 +31,8 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return Plan.read(params.read())
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("2h", 7200), ("90m", 5400), ("1.5d", 129600), ("30 min", 1800)])
-def test_times_as_people_write_them(text: str, seconds: float) -> None:
-    assert budget.seconds_of(text) == seconds
-
-
 def _reached(_: Plan) -> Speed:
     return Speed(flops=1e11, update=0.0)
-
-
-@pytest.mark.parametrize("text", ["", "2", "h", "two hours", "-1h", "0h", "366d", "999999999d"])
-def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="^found .*, expected a time such as 30m, 2h or 1.5d, of 365d at most$"):
-        budget.seconds_of(text)
 
 
 def test_sizes_beyond_one_that_is_too_large_for_the_time_are_not_measured(plan: Plan) -> None:

@@ -1,9 +1,7 @@
 """The comparison as one table, one picture, and words that say which variant to take for what."""
 
-import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,14 +12,15 @@ from matplotlib.text import Annotation
 
 from bertcore.evaluation.systems import PRETRAINED_WEIGHTS
 from bertcore.files import replace_file
+from tasks.comparing.advice import advice
+from tasks.comparing.baselines import SIMPLE, mean_of, simple_mean, simple_scores
 from tasks.comparing.variant import Variant
-from tasks.reporting.comparison import STANDARD_ERRORS, Comparison
+from tasks.reporting.comparison import Comparison
 from tasks.reporting.document import NOTHING, Document, Paragraph, Picture, Section, Table, count, percent
 from tasks.reporting.plots import COLOURS, STYLE, Rendered, render
 from tasks.reporting.rendering import to_html, to_markdown
 
 PICTURE = "compare"
-SIMPLE = "simple baseline"
 Point: TypeAlias = tuple[float, float]
 
 NOTE = (
@@ -90,36 +89,14 @@ def table(variants: Sequence[Variant]) -> Table:
         for variant in variants
     ]
     pairs = max((variant.pairs_baseline or 0.0 for variant in variants), default=0.0)
-    for name, scores in _simple_scores(variants).items():
+    for name, scores in simple_scores(variants).items():
         cells = {columns[task]: percent(score) for task, score in scores.items()}
         if pairs and name == SIMPLE:
             cells["Minimal pairs"] = percent(pairs)
         if cells:
-            cells |= {"Variant": name, "Mean": _percent(_mean(scores, variants))}
+            cells |= {"Variant": name, "Mean": _percent(mean_of(scores, variants))}
             rows.append([cells.get(column, NOTHING) for column in header])
     return Table(header, rows, strong="Mean" if columns else None)
-
-
-def _simple_scores(variants: Sequence[Variant]) -> dict[str, dict[str, float]]:
-    """By task what needs no network: the most frequent answer, and the simple baseline, or that answer where a task has
-    none. Of the best variant, as what they learn from is the variant's part of train."""
-    majority: dict[str, float] = {}
-    simple: dict[str, float] = {}
-    for score in (score for variant in variants for score in variant.scores.values()):
-        majority[score.task] = max(score.majority, majority.get(score.task, score.majority))
-        simple[score.task] = max(score.simple, simple.get(score.task, score.simple))
-    return {"majority": majority, SIMPLE: simple}
-
-
-def _mean(scores: Mapping[str, float], variants: Sequence[Variant]) -> float | None:
-    """Over the tasks that the means of `variants` are over; None without any."""
-    compared = variants[0].compared_tasks if variants else None
-    found = [score for task, score in scores.items() if compared is None or task in compared]
-    return statistics.mean(found) if found else None
-
-
-def _simple_mean(variants: Sequence[Variant]) -> float | None:
-    return _mean(_simple_scores(variants)[SIMPLE], variants)
 
 
 def _loss(variant: Variant, vocabulary: str) -> str:
@@ -140,119 +117,6 @@ def _cell(score: Comparison | None) -> str:
     return percent(score.pretrained) + ("" if low == high else f" ({percent(low)}–{percent(high)})")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Need:
-    """What somebody takes a variant for."""
-
-    what: str
-    candidates: Sequence[Variant]
-    """Which come into question."""
-    value: Callable[[Variant], float]
-    """The larger, the better."""
-    words: Callable[[Variant], str]
-    """For that value."""
-    as_good: Callable[[Variant, Variant], bool] = lambda best, other: False
-    """Whether the second is, but for chance, as good as the first, where it is not so to the last digit."""
-
-    def said(self) -> str:
-        """Which one to take, and the one after it."""
-        best, *others = sorted(self.candidates, key=self.value, reverse=True)
-        after = f", before `{others[0].name}` with {self.words(others[0])}" if others else ""
-        if others and (self.value(best) == self.value(others[0]) or self.as_good(best, others[0])):
-            after += ", which is as good"
-        return f"{self.what} take `{best.name}`: {self.words(best)}{after}."
-
-
-def advice(variants: Sequence[Variant]) -> list[str]:
-    """Which variant to take for what, with the one after it."""
-    scored = [variant for variant in variants if variant.mean_score is not None]
-    ranges = [score.spread for variant in scored for score in variant.scores.values()]
-    widest = max((high - low for low, high in ranges), default=0.0)
-    paired = [variant for variant in variants if variant.knows_grammar]
-    needs = [
-        _Need(
-            what="For fine-tuned tasks",
-            candidates=scored,
-            value=lambda each: each.mean_score or 0.0,
-            words=lambda each: f"a mean of {percent(each.mean_score or 0.0)}",
-        ),
-        _Need(
-            what="For grammar without fine-tuning",
-            candidates=paired,
-            value=lambda each: each.minimal_pairs or 0.0,
-            words=_pairs_words,
-            as_good=lambda best, other: not _more_pairs(best, other),
-        ),
-        _Need(
-            what="For the fastest inference",
-            candidates=variants,
-            value=lambda each: each.inference_tokens_per_second,
-            words=lambda each: f"{count(each.inference_tokens_per_second)} tokens a second{_warning(each)}",
-        ),
-        _Need(
-            what="For the smallest model",
-            candidates=variants,
-            value=lambda each: -each.parameters,
-            words=lambda each: f"{count(each.parameters)} parameters{_warning(each)}",
-        ),
-    ]
-    said = [need.said() for need in needs if need.candidates]
-    if (simple := _simple_mean(scored)) is not None:
-        said.insert(1, _beside_simple(scored, simple))
-    said += [_kept(variant, other) for variant in variants for other in variants if variant.teacher == other.name]
-    if not paired and (best_baseline := max((each.pairs_baseline or 0.0 for each in variants), default=0.0)):
-        most = max(each.minimal_pairs or 0.0 for each in variants)
-        said.append(
-            f"For grammar without fine-tuning take none: the best has {percent(most)} % of the minimal pairs, counts "
-            f"of words {percent(best_baseline)} %."
-        )
-    if widest:
-        said.append(f"Over its seeds a task's score varies by up to {percent(widest)} points: less is no difference.")
-    elif scored:
-        said.append("A task's score varies with its seed, and each has one: small differences say nothing.")
-    return said
-
-
-def _warning(variant: Variant) -> str:
-    """Behind what speaks for a variant that has learned nothing of use."""
-    return " (better than the simple baselines in no task)" if variant.scores and not variant.led else ""
-
-
-def _beside_simple(scored: Sequence[Variant], mean: float) -> str:
-    """In how many tasks the variants are worth their network."""
-    leading = [variant for variant in scored if variant.led]
-    tasks = [f"`{variant.name}` in {variant.led} of {len(variant.scores)} tasks" for variant in leading]
-    others = "" if len(leading) == len(scored) else ", the others in none" if leading else "no variant in any task"
-    return (
-        f"The simple baselines have a mean of {percent(mean)}; better than they and the majority, by "
-        f"more than chance, is {', '.join(tasks)}{others}."
-    )
-
-
-def _kept(student: Variant, teacher: Variant) -> str:
-    """What the student is beside the variant that it has learned from."""
-    score = ""
-    if student.mean_score is not None and teacher.mean_score is not None and teacher.mean_score > 0:
-        kept = percent(student.mean_score / teacher.mean_score)
-        score = f"keeps {kept} % of its teacher's mean score{_warning(teacher)}, "
-    faster = student.inference_tokens_per_second / teacher.inference_tokens_per_second
-    return (
-        f"`{student.name}` {score}has {percent(student.parameters / teacher.parameters)} % of the parameters of "
-        f"`{teacher.name}`, and reads {faster:.1f} times as many tokens a second."
-    )
-
-
-def _more_pairs(variant: Variant, other: Variant) -> bool:
-    """Whether more of the minimal pairs by more than chance, as far as the errors beside the baselines tell."""
-    error = math.hypot(variant.pairs_error, other.pairs_error)
-    return (variant.minimal_pairs or 0.0) - (other.minimal_pairs or 0.0) > STANDARD_ERRORS * error
-
-
-def _pairs_words(variant: Variant) -> str:
-    counted = "" if variant.pairs_baseline is None else f" (counts of words: {percent(variant.pairs_baseline)} %)"
-    return f"{percent(variant.minimal_pairs or 0.0)} % of the minimal pairs{counted}"
-
-
 def draw(variants: Sequence[Variant]) -> Rendered:
     """Score by speed, beside the simple baselines; the area of a point is the number of parameters."""
     tasks = any(variant.mean_score is not None for variant in variants)
@@ -266,7 +130,7 @@ def draw(variants: Sequence[Variant]) -> Rendered:
         parameters = {variant.name: variant.parameters for variant in variants}
         for name, point in points.items():
             axes.scatter(*point, s=400 * parameters[name] / max(parameters.values()), color=COLOURS[PRETRAINED_WEIGHTS])
-        if (simple := _simple_mean(variants)) is not None:
+        if (simple := simple_mean(variants)) is not None:
             axes.axhline(100 * simple, color=COLOURS["baseline"], linestyle="--", label="simple baselines")
             axes.legend()
         axes.set_xlabel("inference, tokens per second")

@@ -28,6 +28,7 @@ from bertcore.tokens.wordpiece import save_tokenizer
 from flows import compare
 from flows.locks import hold
 from tasks.comparing import held_out, inference, page, tracking
+from tasks.comparing.advice import advice
 from tasks.comparing.config import CompareConfig
 from tasks.comparing.variant import Speed, Variant, read_variant
 from tasks.paths import TOKENIZER
@@ -159,7 +160,7 @@ def variant(name: str, mean: float, speed: float, **changes: Any) -> Variant:
 
 def test_the_words_name_the_best_and_the_one_after_it() -> None:
     found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, parameters=500, minimal_pairs=None)]
-    assert page.advice(found) == [
+    assert advice(found) == [
         "For fine-tuned tasks take `a`: a mean of 70.0, before `b` with a mean of 50.0.",
         "The simple baselines have a mean of 60.0; better than they and the majority, by more than "
         "chance, is `a` in 1 of 1 tasks, `b` in 1 of 1 tasks.",
@@ -170,22 +171,22 @@ def test_the_words_name_the_best_and_the_one_after_it() -> None:
     ]
     alone = [replace(each, scores={"topic": score("topic", 0.7)}, pairs_error=0.01) for each in found]
     alone[1] = replace(alone[1], minimal_pairs=0.59)
-    said = page.advice(alone)
+    said = advice(alone)
     assert said[2].endswith("before `b` with 59.0 % of the minimal pairs, which is as good.")
     assert said[-1] == "A task's score varies with its seed, and each has one: small differences say nothing."
     counted = [replace(each, minimal_pairs=0.56, pairs_baseline=0.55, pairs_error=0.006) for each in found]
-    assert page.advice(counted)[4] == (
+    assert advice(counted)[4] == (
         "For grammar without fine-tuning take none: the best has 56.0 % of the minimal pairs, counts of words 55.0 %."
     )
-    assert page.advice([replace(each, pairs_error=0.004) for each in counted])[2].startswith(
+    assert advice([replace(each, pairs_error=0.004) for each in counted])[2].startswith(
         "For grammar without fine-tuning take `a`: 56.0 % of the minimal pairs (counts of words: 55.0 %)"
     )
 
 
 def test_what_no_network_is_needed_for_is_said() -> None:
     found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, scores={"topic": score("topic", 0.6, lead=0.01)})]
-    assert page.advice(found)[1].endswith("is `a` in 1 of 1 tasks, the others in none.")
-    assert page.advice(found[1:])[1] == (
+    assert advice(found)[1].endswith("is `a` in 1 of 1 tasks, the others in none.")
+    assert advice(found[1:])[1] == (
         "The simple baselines have a mean of 59.0; better than they and the majority, by more than "
         "chance, is no variant in any task."
     )
@@ -194,7 +195,7 @@ def test_what_no_network_is_needed_for_is_said() -> None:
     assert (few.leads, behind.leads, score("topic", 0.7).leads) == (False, False, True)
     unlike = [replace(each, compared_tasks=["topic"]) for each in found]
     unlike[1] = replace(unlike[1], scores={**unlike[1].scores, "other": score("other", 0.9)})
-    assert "have a mean of 60.0;" in page.advice(unlike)[1], "of the task that both have, by the better baseline"
+    assert "have a mean of 60.0;" in advice(unlike)[1], "of the task that both have, by the better baseline"
     table = page.table([replace(each, pairs_baseline=0.55) for each in found])
     assert [dict(zip(table.header, row, strict=True))["Minimal pairs"] for row in table.rows[2:]] == ["–", "55.0"]
     untrained = page.table([variant("a", 0.7, 1.0, scores={}, pairs_baseline=0.55)])
@@ -222,7 +223,7 @@ def test_names_of_points_do_not_meet(points: dict[str, tuple[float, float]]) -> 
 
 
 def test_of_two_that_are_the_same_neither_is_the_one_to_take() -> None:
-    said = page.advice([variant("a", 0.7, 100.0), variant("b", 0.7, 200.0)])
+    said = advice([variant("a", 0.7, 100.0), variant("b", 0.7, 200.0)])
     assert [sentence.endswith("which is as good.") for sentence in said] == [True, False, True, False, True, False]
 
 
@@ -230,14 +231,11 @@ def test_means_are_over_the_tasks_that_all_variants_have_and_pairs_differ_by_bot
     scores = {task: score(task, share) for task, share in (("stsb", 0.8), ("cola", 0.1))}
     one = variant("one", 0.7, 1.0, scores={"stsb": score("stsb", 0.7)}, compared_tasks=["stsb"])
     two = variant("two", 0.7, 2.0, scores=scores, compared_tasks=["stsb"])
-    assert (
-        "For fine-tuned tasks take `two`: a mean of 80.0, before `one` with a mean of 70.0"
-        in page.advice([one, two])[0]
-    )
+    assert "For fine-tuned tasks take `two`: a mean of 80.0, before `one` with a mean of 70.0" in advice([one, two])[0]
     assert [replace(each, compared_tasks=[]).mean_score for each in (one, two)] == [None, None]
     for lead, as_good in ((0.011, True), (0.013, False)):
         pairs = {"pairs_baseline": 0.5, "pairs_error": 0.004}
-        said = page.advice(
+        said = advice(
             [
                 variant("a", 0.7, 1.0, minimal_pairs=0.6, **pairs),
                 variant("b", 0.7, 1.0, minimal_pairs=0.6 + lead, **pairs),
@@ -276,17 +274,17 @@ def test_what_a_student_keeps_of_its_teacher_is_said() -> None:
     assert (
         "`b` keeps 71.4 % of its teacher's mean score, has 65.0 % of the parameters of `a`, and reads 3.0 times as "
         "many tokens a second."
-    ) in page.advice(found)
+    ) in advice(found)
     unscored = [replace(each, scores={}) for each in found]
-    assert any(said.startswith("`b` has 65.0 % of the parameters of `a`") for said in page.advice(unscored))
+    assert any(said.startswith("`b` has 65.0 % of the parameters of `a`") for said in advice(unscored))
     plateau = [replace(each, scores={"topic": score("topic", 0.5, lead=0.0)}) for each in found]
-    said = page.advice(plateau)
+    said = advice(plateau)
     none = "(better than the simple baselines in no task)"
     assert f"For the smallest model take `b`: 650 parameters {none}, before `a` with 1,000 parameters {none}." in said
     assert f"take `b`: 300 tokens a second {none}, before `a`" in "".join(said)
     assert f"keeps 100.0 % of its teacher's mean score {none}, has" in "".join(said)
     elsewhere = [found[0], replace(found[1], teacher="c")]
-    assert not any("teacher" in said for said in page.advice(elsewhere))
+    assert not any("teacher" in said for said in advice(elsewhere))
 
 
 def test_the_page_has_a_row_for_each_variant_and_a_picture(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Parameters that are sound each for itself and cannot work together: found before anything is computed."""
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,10 @@ from bertcore.config import parse
 from bertcore.corpus.cleaning import MARKS_ARE_LETTERS
 from bertcore.corpus.config import ENGLISH
 from bertcore.embedding.config import EmbedConfig
-from bertcore.errors import ArtifactError, BertcoreError, ConfigError, InputError
+from bertcore.errors import ConfigError
 from bertcore.examples.formats import FORMATS
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import TaskConfig
-from bertcore.finetune.encoder_tokenizer import readable_tokenizer
 from bertcore.finetune.families import FAMILIES
 from bertcore.instances.config import LABELS, MaskConfig
 from bertcore.minimal_pairs.scoring import check_variant
@@ -23,29 +20,17 @@ from bertcore.model.config import architecture_of
 from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
-from bertcore.objectives.replaced_tokens import GENERATOR, check_generator
 from bertcore.tokens.tokenizer import (
     KINDS,
     TokenizerConfig,
-    check_entries,
     check_vocabulary_file,
-    entries_in,
     entries_of,
 )
 from bertcore.training.config import PretrainConfig
-from bertcore.training.initial import check_lowercase, vocabulary_remedy
+from tasks.published_models import check_published, check_same_entries, published_config
 
 Configs = dict[str, Any]
 """Sections of params.yaml by name, as their dataclasses."""
-
-
-@contextmanager
-def naming(key: str) -> Iterator[None]:
-    """Errors say which key of params.yaml they are about."""
-    try:
-        yield
-    except BertcoreError as error:
-        raise InputError(f"params.yaml: {key}: {error}") from None
 
 
 def check_pretraining(configs: Configs) -> None:
@@ -53,7 +38,7 @@ def check_pretraining(configs: Configs) -> None:
     mask, pretrain, tokenizer = configs["mask"], configs["pretrain"], configs["tokenizer"]
     _check_phases(mask, pretrain)
     check_packing(pretrain.objective, mask.packing, pretrain.model.architecture)
-    _check_published(pretrain, tokenizer)
+    check_published(pretrain, tokenizer)
     check_vocabulary_file(tokenizer)
     _check_marks(tokenizer, configs["corpus"].language)
     model = encoder(configs, tokenizer.most_entries)
@@ -153,17 +138,6 @@ def _check_teacher(where: str, task: TaskConfig, directory: Path) -> None:
         )
 
 
-def published_config(name: str, key: str) -> EncoderConfig:
-    """That of the model that `key` of params.yaml names; `ArtifactError` with the key where there is none."""
-    try:
-        return load_config(Path(name))
-    except ArtifactError as error:
-        remedy = ""
-        if not Path(name).exists() and Path(name).parts[2:] == () and name[0] not in "/.":  # as names on the hub are
-            remedy = f", or download it: hf download {name} --local-dir {name}"
-        raise ArtifactError(f"params.yaml: {key}: {error}{remedy}") from None
-
-
 def encoder(configs: Configs, vocab_size: int) -> EncoderConfig:
     """The model that is pre-trained: of the shape that params.yaml gives, or of that of the published weights."""
     pretrain = configs["pretrain"]
@@ -221,62 +195,6 @@ def _check_kind(tokenizer: TokenizerConfig, model: EncoderConfig) -> None:
         )
 
 
-def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> None:
-    """Published weights come with their shape and their vocabulary; positions can be added to them."""
-    if pretrain.init_from is None:
-        return
-    published = published_config(pretrain.init_from, "pretrain.init_from")
-    shape = {name: value for name, value in pretrain.model.fields.items() if name not in published.free}
-    for name, given in {"architecture": pretrain.model.architecture, **shape}.items():
-        theirs = published.model_type if name == "architecture" else getattr(published, name, None)
-        more_positions = name == "max_position_embeddings" and given > theirs
-        if given != theirs and not more_positions:
-            raise ConfigError(
-                f"params.yaml: pretrain.model.{name}: found {given!r} beside init_from, expected {theirs!r} as "
-                f"{pretrain.init_from} has it; {'set it to that' if name == 'architecture' else 'remove it'}"
-            )
-    if tokenizer.vocab_file is None:
-        fitting = architecture_of(published).tokenizers
-        kind = tokenizer.kind if not fitting or tokenizer.kind in fitting else fitting[0]
-        other = "" if kind == tokenizer.kind else f", with tokenizer.kind: {kind}"
-        with naming("pretrain.init_from"):
-            readable_tokenizer(Path(pretrain.init_from))
-        raise ConfigError(
-            f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.init_from, expected the "
-            f"vocabulary of {pretrain.init_from}; {vocabulary_remedy(kind, str(pretrain.init_from))}{other}"
-        )
-    _check_same_entries(pretrain.init_from, tokenizer, "pretrain.init_from")
-    added = pretrain.model.fields.get("max_position_embeddings", 0) > published.max_position_embeddings
-    generator = Path(pretrain.init_from) / GENERATOR
-    beside = OBJECTIVES[pretrain.objective].needs_discriminator and generator.is_dir()
-    if beside and (added or tokenizer.new_entries):
-        key = "pretrain.model.max_position_embeddings" if added else "tokenizer.new_entries"
-        raise ConfigError(
-            f"params.yaml: {key}: found more than {pretrain.init_from} has, expected as many, because its "
-            f"{GENERATOR}/ is not enlarged with it; give a copy without that folder, which begins with a new generator"
-        )
-    if beside:
-        with naming("pretrain.init_from"):
-            check_generator(published, generator)
-
-
-def _check_same_entries(model: str, tokenizer: TokenizerConfig, where: str) -> None:
-    """`BertcoreError` where an id does not mean the same to `model`, which `where` in params.yaml names, and to the
-    vocabulary that is given, or where the two read other letters. Of what is not there other checks tell."""
-    file, size = str(tokenizer.vocab_file), published_config(model, where).vocab_size
-    theirs, given = entries_in(Path(model)), entries_of(Path(file))
-    name, remedy = f"params.yaml: {where}: {model}", vocabulary_remedy(tokenizer.kind, model)
-    if len(given) > size:
-        raise ConfigError(
-            f"{name}: found vocab_size {size:,}, expected at least the {len(given):,} of {file}; {remedy}"
-        )
-    if theirs and given:
-        check_entries(theirs, given, name, file, remedy)
-        if len(theirs) != len(given):
-            raise ConfigError(f"{name}: found {len(theirs):,} entries, expected the {len(given):,} of {file}; {remedy}")
-    check_lowercase(Path(model), tokenizer, model, where)
-
-
 def _check_objective(configs: Configs) -> None:
     """What the options of the objective ask of the model, and the models that they name of its vocabulary."""
     pretrain, tokenizer = configs["pretrain"], configs["tokenizer"]
@@ -297,7 +215,7 @@ def _check_objective(configs: Configs) -> None:
                 f"pretrain.objective_options.{option}, expected 0, because {name} does not know them; set it to 0"
             )
         if given := entries_of(Path(vocab_file)):
-            _check_same_entries(name, tokenizer, f"pretrain.objective_options.{option}")
+            check_same_entries(name, tokenizer, f"pretrain.objective_options.{option}")
             entries = len(given)
     try:
         row.check(encoder(configs, entries), options, configs["mask"].phases[-1].sequence_length)

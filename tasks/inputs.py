@@ -39,7 +39,6 @@ from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from tasks import contradictions, environment, params
-from tasks.contradictions import naming
 from tasks.links import link, minimal_pairs, named
 from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, METRICS, PREDICTIONS, TEXT
 from tasks.sections import RESERVED, check, check_no_output
@@ -68,7 +67,7 @@ def run(_: StageRun) -> None:
         for each in named(values):
             link(each, beside / each.place.relative_to(INPUTS))
         _check_sources(configs["corpus"])
-        with naming("corpus.exclude"):
+        with params.naming("corpus.exclude"):
             excluded_ids([] if configs["corpus"].exclude is None else [Path(configs["corpus"].exclude).expanduser()])
         _check_vocabulary(configs["tokenizer"])
         _check_pretraining(configs["pretrain"])
@@ -103,7 +102,7 @@ def _check_text_pairs(config: EmbedConfig) -> None:
 def _check_sources(config: CorpusConfig) -> None:
     """Look at the files that the sources read, and name those of directories that none reads."""
     for index, entry in enumerate(config.sources):
-        with naming(f"corpus.sources[{index}]"):
+        with params.naming(f"corpus.sources[{index}]"):
             source = source_of(entry.uri, **entry.reading)
             source.look()
         if unread := source.unread:
@@ -144,7 +143,7 @@ def _check_models(name: str, task: TaskConfig, config: TokenizerConfig) -> Token
     if task.init_from is None and config.vocab_file is not None and not config.new_entries:
         student = _given_tokenizer(config)
     if student is not None:
-        with naming(key):
+        with params.naming(key):
             check_teachers_entries(Path(teacher), teacher, student)
     return theirs
 
@@ -153,7 +152,7 @@ def _check_model(name: str | None, key: str, with_tokenizer: bool = False) -> To
     """Whether the model can be used; its tokenizer, where that is read."""
     if name is None:
         return None
-    with naming(key):
+    with params.naming(key):
         checked_config(Path(name))
         if not with_tokenizer:
             return None
@@ -202,7 +201,7 @@ def _check_labels(name: str, task: TaskConfig, examples: ExampleSet, tokenizer: 
     assert task.distillation is not None, "a tokenizer of no teacher"
     teacher = task.distillation.teacher
     family = FAMILIES[examples.family](task, examples, tokenizer)
-    with naming(f"finetune.tasks.{name}.distillation.teacher"):
+    with params.naming(f"finetune.tasks.{name}.distillation.teacher"):
         check_teacher(Path(teacher), teacher, family)
 
 

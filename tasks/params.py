@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from ruamel.yaml import YAML, YAMLError
 from ruamel.yaml.constructor import DuplicateKeyError
 
 from bertcore.config import describe, parse, suggest
-from bertcore.errors import ConfigError
+from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.recipes import with_recipe
 
 PARAMS = Path("params.yaml")
@@ -40,6 +41,15 @@ def _text() -> str:
         raise ConfigError(
             f"{PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
         ) from None
+
+
+@contextmanager
+def naming(key: str) -> Iterator[None]:
+    """Errors say which key of params.yaml they are about."""
+    try:
+        yield
+    except BertcoreError as error:
+        raise InputError(f"params.yaml: {key}: {error}") from None
 
 
 def text_of(path: Path) -> str:

@@ -63,7 +63,7 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
         where = f"params.yaml: finetune.tasks.{name}.options"
         options = parse_options(task.format, entries[name].get("options", {}), where)
         if task.data.startswith("hf://"):
-            with contradictions.naming(f"finetune.tasks.{name}.options"):
+            with params.naming(f"finetune.tasks.{name}.options"):
                 check_options(task.data, options)
     _check_derived(tasks, configs["corpus"])
     return configs, tasks

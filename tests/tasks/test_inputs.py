@@ -28,7 +28,7 @@ from bertcore.recipes import RECIPES
 from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.tokens.wordpiece import save_tokenizer
-from tasks import contradictions, inputs, params
+from tasks import inputs, params, published_models
 from tasks.sections import check
 from tests.import_closure import ROOT
 from tests.samples import byte_tokenizer, tokenizer
@@ -550,7 +550,7 @@ def test_a_vocabulary_that_is_not_the_published_models_is_told_at_once(
 def test_a_published_model_is_compared_with_the_vocabulary_that_is_given(
     kind: Any, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contradictions, "published_config", lambda *_: SimpleNamespace(vocab_size=2))
+    monkeypatch.setattr(published_models, "published_config", lambda *_: SimpleNamespace(vocab_size=2))
     for place, entries in (("published", ["a", "b"]), ("given", ["b", "a"])):
         ids = {entry: index for index, entry in enumerate(entries)}
         whole = {"model": {"vocab": ids}, "added_tokens": []} if file == "tokenizer.json" else ids
@@ -560,7 +560,7 @@ def test_a_published_model_is_compared_with_the_vocabulary_that_is_given(
         kind=kind, vocab_file=str(tmp_path / "given" / file), merges_file="merges.txt" if kind == "byte_bpe" else None
     )
     with pytest.raises(BertcoreError, match="found 'a' as entry 0, expected 'b'"):
-        contradictions._check_same_entries(str(tmp_path / "published"), config, "pretrain.init_from")
+        published_models.check_same_entries(str(tmp_path / "published"), config, "pretrain.init_from")
 
 
 def test_letters_that_the_published_model_has_not_read_are_told_at_once(project: Path, values: dict[str, Any]) -> None:

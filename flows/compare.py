@@ -32,7 +32,7 @@ from tasks.comparing import page, tracking
 from tasks.comparing.config import TEACHER, CompareConfig
 from tasks.comparing.variant import Speed, Variant, read_variant
 from tasks.doctor.plan import Plan
-from tasks.links import unlink_other_files
+from tasks.link_checks import remove_outdated_links
 from tasks.processes import checkpoint_grace
 from tasks.sections import check
 from tasks.status import exit_status
@@ -177,7 +177,7 @@ def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:
     with (tree / "params.yaml").open("w", encoding="utf-8") as file:
         _YAML.dump(values, file)
     link_inputs(tree, values, tree.parent)
-    unlink_other_files(tree)
+    remove_outdated_links(tree)
     command = [sys.executable, "-m", "dvc", "--quiet", "--wait-for-lock", "repro", *stages]
     grace = checkpoint_grace()
     process = guarded(command, stop_signal="SIGINT", grace=grace, cwd=tree, env=project_environment())

@@ -17,7 +17,7 @@ from dvc.repo import Repo
 
 from bertcore.errors import ConfigError
 from tasks import params
-from tasks.links import are_here
+from tasks.link_checks import all_files_here
 from tasks.paths import DAMAGED_LOCK, LOCK
 
 INPUTS_STAGE = "inputs"
@@ -169,5 +169,5 @@ def repro_command(name: str, root: Path) -> list[str]:
     Files that lie on this machine are linked, whatever DVC's caches have of them: `dvc commit` puts copies there, which
     would come back in the place of the links, and go on as they were while the files change.
     """
-    forced = ["--force"] if name == INPUTS_STAGE and are_here(root) else []
+    forced = ["--force"] if name == INPUTS_STAGE and all_files_here(root) else []
     return [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", *forced, name]

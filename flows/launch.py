@@ -51,11 +51,11 @@ def _push(environment: dict[str, str]) -> int:
 
 def _up_to_date(stages: list[str]) -> bool:
     from flows.graph import GraphError, read_graph, select, unchanged
-    from tasks.links import other_files
+    from tasks.link_checks import outdated_link
 
     try:
         selected = select(read_graph(ROOT), stages or None)
-        return other_files(ROOT) is None and unchanged(ROOT, selected) == {stage.name for stage in selected}
+        return outdated_link(ROOT) is None and unchanged(ROOT, selected) == {stage.name for stage in selected}
     except GraphError:
         return False  # the flow tells it
 

@@ -31,7 +31,7 @@ from flows.remote import RemoteError, remote_url
 from flows.room import slots_directory
 from flows.stages import RUNNING, check_policy, task_for
 from flows.trees import DoneError
-from tasks.links import unlink_other_files
+from tasks.link_checks import remove_outdated_links
 from tasks.paths import INPUTS
 from tasks.processes import checkpoint_grace
 from tasks.reporting.document import TABLES, read_tables
@@ -93,7 +93,7 @@ def bring_up_to_date(
         selected = select(read_graph(root), stages, without)
         check_policy(selected)
         clean = _unchanged(root, selected, patience=2.0 * checkpoint_grace() if queued else 0.0)
-        if name := unlink_other_files(root):
+        if name := remove_outdated_links(root):
             get_run_logger().info(f"{name} leads to other files than are linked in {INPUTS}: they are linked anew")
             clean = unchanged(root, selected)
         if (remote := remote_url(ROOT)) and len(clean) < len(selected):

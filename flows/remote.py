@@ -29,7 +29,7 @@ from bertcore.errors import INTERRUPTED, without_password
 from flows.environment import REMOTE
 from flows.graph import INPUTS_STAGE, repro_command
 from flows.locks import hold
-from tasks.links import are_here
+from tasks.link_checks import all_files_here
 
 _PLUGINS = {"s3": ("dvc_s3", "dvc-s3"), "ssh": ("dvc_ssh", "dvc-ssh")}
 """Scheme -> the module that DVC needs for it, and its distribution."""
@@ -109,7 +109,7 @@ class Remote:
                 (stage,) = repo.stage.collect(name)
                 if not all(dep.exists for dep in stage.deps):
                     continue  # what it reads was not computed by anybody either
-                if name == INPUTS_STAGE and are_here(Path.cwd()):
+                if name == INPUTS_STAGE and all_files_here(Path.cwd()):
                     continue  # this machine's own files are linked, whatever lay elsewhere under their names
                 with _kept_out(repo, stage), repo.lock, contextlib.suppress(RunCacheNotFoundError):
                     repo.stage_cache.restore(stage, pull=True)

@@ -1,9 +1,7 @@
 """What params.yaml names of this machine, and the links to it below data/inputs: DVC watches the files through them."""
 
-import contextlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +11,7 @@ from typing import Any
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.local import LocalSource
 from bertcore.embedding import FROM_CORPUS
-from bertcore.errors import BertcoreError, ConfigError, InputError
+from bertcore.errors import BertcoreError, InputError
 from bertcore.files import visible_files
 from bertcore.minimal_pairs.pairs import EMBEDDED
 from tasks import params
@@ -173,72 +171,3 @@ def _link(each: Named, place: Path) -> None:
 def write_note(directory: Path, uri: str | None) -> None:
     """What stands in `directory` in place of files, see `SOURCE`."""
     (directory / SOURCE).write_text(json.dumps({"uri": uri}) + "\n", encoding="utf-8")
-
-
-def other_files(root: Path) -> str | None:
-    """The first path in the params.yaml of the tree `root` whose files are no longer exactly those linked below
-    data/inputs: one was added or removed, or a pulled copy stands in a link's place.
-
-    DVC sees what changes in a file that is linked, and knows nothing of the others. None where a file is not on this
-    machine: what lies in data/inputs then came from elsewhere. None, too, where params.yaml cannot be read, which stage
-    `inputs` tells.
-    """
-    with contextlib.chdir(root), _telling_nothing():
-        linked = [each for each in named(params.read()) if each.local and _is_linked(each.place)]
-        if _have_files(linked):
-            return next((each.uri for each in linked if not _leads_to(each.place, each.files)), None)
-    return None
-
-
-def unlink_other_files(root: Path) -> str | None:
-    """Have stage `inputs` of the tree `root` link anew where `other_files` finds any, and give the path."""
-    name = other_files(root)
-    if name is not None:
-        shutil.rmtree(root / INPUTS)
-    return name
-
-
-def are_here(root: Path) -> bool:
-    """Whether the params.yaml of the tree `root` names files, and all of them lie on this machine."""
-    with contextlib.chdir(root), _telling_nothing():
-        local = [each for each in named(params.read()) if each.local]
-        return bool(local) and _have_files(local)
-    return False
-
-
-def not_here(root: Path) -> dict[str, bool]:
-    """What the params.yaml of the tree `root` names and does not lie on this machine, and whether data/inputs holds a
-    copy of it that was pulled from another one; nothing where the file cannot be read."""
-    with contextlib.chdir(root), _telling_nothing():
-        absent = [each for each in named(params.read()) if each.local and not _have_files([each])]
-        return {each.uri or "": _is_copy(each.place) for each in absent}
-    return {}
-
-
-def _telling_nothing() -> contextlib.suppress:
-    """Of what is wrong with params.yaml, or with a path in it."""
-    return contextlib.suppress(BertcoreError, AttributeError, KeyError, TypeError, OSError, RuntimeError)
-
-
-def _have_files(local: list[Named]) -> bool:
-    with contextlib.suppress(ConfigError, InputError):
-        return all(each.files for each in local)
-    return False
-
-
-def _is_copy(place: Path) -> bool:
-    """Of files, which stage `inputs` would have linked: its links are relative, DVC's into its cache absolute."""
-    files = [path for path in place.rglob("*") if path.is_file() and path.name != SOURCE]
-    return bool(files) and all(not path.is_symlink() or os.path.isabs(os.readlink(path)) for path in files)
-
-
-def _is_linked(place: Path) -> bool:
-    return place.is_dir() and not (place / SOURCE).is_file()
-
-
-def _leads_to(place: Path, files: list[Path]) -> bool:
-    found = [path for path in place.rglob("*") if path.is_symlink() or path.is_file()]
-    if place == VOCABULARY:  # the folder of its merges lies in it
-        found = [path for path in found if MERGES not in path.parents]
-    links = all(path.is_symlink() for path in found)
-    return links and {path.resolve() for path in found} == {path.resolve() for path in files}

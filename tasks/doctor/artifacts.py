@@ -9,7 +9,7 @@ from bertcore.shards.store import MANIFEST, Manifest, read_batch, verify
 from bertcore.tokens.kind import TOKENIZER_FILE
 from tasks.doctor.findings import Finding, ok, warn
 from tasks.doctor.places import bytes_below
-from tasks.links import not_here, other_files
+from tasks.link_checks import missing_files, outdated_link
 from tasks.paths import (
     CHECKPOINTS,
     CORPUS,
@@ -33,11 +33,11 @@ _AGAIN = "`dvc repro shards` (or this run) makes them anew; `dvc checkout` bring
 
 def check_links(links_anew: bool = True) -> Finding:
     """Whether DVC watches all files that params.yaml leads to; `links_anew`: whether stage `inputs` is to run."""
-    if (name := other_files(Path.cwd())) is not None:
+    if (name := outdated_link(Path.cwd())) is not None:
         text = f"{name} leads to other files than are linked in {INPUTS}, which `dvc repro` does not see"
         remedy = "`make pretrain` and the flows link them anew, and so does `dvc repro --single-item --force inputs`"
         return warn("links", text, remedy)
-    there, absent = INPUTS.is_dir(), not_here(Path.cwd())
+    there, absent = INPUTS.is_dir(), missing_files(Path.cwd())
     if absent:
         text = f"params.yaml names what is not on this machine: {', '.join(absent)}"
         remedy = f"correct the path; only stage inputs asks for it where {INPUTS} was pulled from another machine"

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = ["flows", "prefect.yaml", ".dvcignore", ".gitignore", ".dvc/config"]
 OURS += ["bertcore", "tasks/__init__.py", "tasks/processes.py", "tasks/status.py", "tasks/reporting"]
 OURS += ["tasks/doctor/__init__.py", "tasks/doctor/findings.py", "tasks/experiment.py", "tasks/links.py"]
-OURS += ["tasks/params.py", "tasks/paths.py"]
+OURS += ["tasks/link_checks.py", "tasks/params.py", "tasks/paths.py"]
 
 DVC_YAML = """
 stages:

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from flows.environment import REMOTE
 from flows.graph import repro_command
 from flows.remote import Remote, RemoteError, main, remote_url
-from tasks.links import unlink_other_files
+from tasks.link_checks import remove_outdated_links
 from tests.flows.conftest import Tree
 
 STAGES = ["corpus", "pretrain", "finetune@topic", "finetune@qa", "report"]
@@ -248,7 +248,7 @@ def test_texts_are_linked_though_dvc_commit_has_put_copies_of_them_into_the_cach
     subprocess.run(commit, check=True, **tree.options())
     assert not linked.is_symlink(), "DVC leaves the links: nothing is to be mended"
     text.write_text("two, which is longer")
-    assert unlink_other_files(tree.root) == "texts"
+    assert remove_outdated_links(tree.root) == "texts"
     subprocess.run(repro_command("inputs", tree.root), check=True, **tree.options())
     assert linked.is_symlink() and linked.read_text() == "two, which is longer"
     text.unlink()  # the copies are all that there is

@@ -66,7 +66,7 @@ def compare(file: Path, directory: Path, only_measure: bool = False) -> None:
 
 
 def _compare(config: CompareConfig, directory: Path, only_measure: bool) -> None:
-    given = params.values_of(params.text_of(ROOT / "params.yaml"))
+    given = params.written(ROOT)
     if str(git_commit(ROOT)).endswith("-dirty"):
         print("compared is the code of the last commit: what was changed since is in no variant, but for params.yaml")
     tasks: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ from flows.finetune_parameters import SCORES, chosen_tasks, model_directory
 from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
 from flows.trees import run_tree
 from tasks.links import write_note
-from tasks.params import parsed, task_entries, text_of
+from tasks.params import read, task_entries
 from tasks.paths import CORPUS, DERIVED, FINETUNED, PRETRAINED
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
@@ -70,7 +70,7 @@ def _leave_out(place: Path) -> None:
 
 def _read_the_corpus(root: Path, names: list[str]) -> bool:
     """Whether the examples of a task are made from the corpus of the tree `root`."""
-    entries = task_entries(parsed(text_of(root / "params.yaml")))
+    entries = task_entries(read(root))
     return any(entry.get("data") == DERIVED for name, entry in entries.items() if name in names)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bertcore.errors import ConfigError
 from flows.environment import ROOT
-from tasks.params import parsed, task_entries, text_of
+from tasks.params import read, task_entries
 
 SCORES = "finetuned"
 """The key of the artifact with the table of scores."""
@@ -30,8 +30,8 @@ def model_directory(model: str) -> Path:
 def chosen_tasks(names: list[str] | None) -> list[str]:
     """The `names`, or all tasks of params.yaml; `ValueError` for one that is not there."""
     try:
-        known = list(task_entries(parsed(text_of(ROOT / "params.yaml"))))
-    except (OSError, ConfigError) as error:
+        known = list(task_entries(read(ROOT)))
+    except ConfigError as error:
         raise ValueError(str(error)) from None
     if not known:
         raise ValueError("params.yaml: finetune.tasks: found no tasks; name some, see docs/tasks.md")

@@ -75,9 +75,8 @@ def read_graph(root: Path) -> list[Stage]:
 def _fault_of_params(root: Path) -> str | None:
     """What is wrong with params.yaml, which DVC tells of dvc.yaml; None where it is sound."""
     try:
-        values = params.parsed(params.text_of(root / params.PARAMS))
-        params.task_entries({"finetune": None, **values})
-    except (OSError, ConfigError) as error:
+        params.task_entries({"finetune": None, **params.read(root)})
+    except ConfigError as error:
         return str(error)
     return None
 

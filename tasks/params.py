@@ -21,25 +21,26 @@ MOST_VALUES = 100_000
 Config = TypeVar("Config")
 
 
-def read() -> dict[str, Any]:
-    """The whole file, with the values of its `recipe` where it gives none itself.
+def read(root: Path = Path()) -> dict[str, Any]:
+    """The params.yaml of the tree `root`, with the values of its `recipe` where it gives none itself.
 
     `ConfigError` where it is missing or no mapping, or names an unknown recipe.
     """
-    return parsed(_text())
+    return parsed(_text(root))
 
 
-def written() -> Any:
-    """What the file says, as it is written there; `ConfigError` where it is missing or no YAML."""
-    return values_of(_text())
+def written(root: Path = Path()) -> Any:
+    """The params.yaml of the tree `root` as it is written, without its recipe's values; `ConfigError` where it is
+    missing or no YAML."""
+    return values_of(_text(root))
 
 
-def _text() -> str:
+def _text(root: Path) -> str:
     try:
-        return text_of(PARAMS)
+        return text_of(root / PARAMS)
     except OSError as error:
         raise ConfigError(
-            f"{PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
+            f"{root / PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
         ) from None
 
 

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from flows import server
-from flows.environment import ROOT, run_to_end
+from flows.environment import END_WITH_WORKER, ROOT, run_to_end
 from flows.locks import PIPELINE, HeldError, hold
 from flows.trees import is_at_work
 from tasks.processes import checkpoint_grace
@@ -59,7 +59,7 @@ class Workers:
         if self.started is not None:
             return
         # Somebody waits for its one run: ask each second instead of every ten, and end the flow with this worker.
-        environment = {**self._environment, "PREFECT_WORKER_QUERY_SECONDS": "1", "BERTCORE_END_WITH_WORKER": "1"}
+        environment = {**self._environment, "PREFECT_WORKER_QUERY_SECONDS": "1", END_WITH_WORKER: "1"}
         command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", self._pool, "--type", "process"]
         command += ["--name", f"{TAG}-{os.getpid()}"]
         self.started = server.start("Prefect worker", command, environment, grace=checkpoint_grace() + _AFTER_STAGES)

@@ -23,11 +23,16 @@ TELEMETRY_OFF = {
     "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
 }
 
+END_WITH_WORKER = "BERTCORE_END_WITH_WORKER"
+"""The variable that has a flow run end when its worker ends."""
+
 REMOTE = "BERTCORE_DVC_REMOTE"
 """The variable that names the DVC remote; `flows.remote` says what it may be."""
 
 STORE = "MLFLOW_TRACKING_URI"
 SQLITE = "sqlite:///"
+OWN_STORE = f"{SQLITE}{ROOT / 'mlflow.db'}"
+"""MLflow's store where `STORE` names none, as `tasks.tracking.store` has it in this tree."""
 _PATHS = ("BERTCORE_ACCELERATE_CONFIG", "BERTCORE_CACHE", "HF_HOME")
 """Variables that name a file or a directory: relative to this tree, also where a run works in a tree of its own."""
 

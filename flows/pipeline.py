@@ -24,13 +24,14 @@ from bertcore.errors import ConfigError
 from bertcore.variables import positive
 from flows.devices import cuda_devices, stages_at_once
 from flows.doctor import DoctorError, examine, raise_for
-from flows.environment import REMOTE, ROOT, SQLITE, STORE, error_among, project_environment
+from flows.environment import END_WITH_WORKER, OWN_STORE, REMOTE, ROOT, STORE, error_among, project_environment
 from flows.graph import BusyError, GraphError, Stage, read_graph, select, unchanged
 from flows.locks import PIPELINE, HeldError, hold
 from flows.remote import RemoteError, remote_url
 from flows.room import slots_directory
 from flows.stages import RUNNING, check_policy, task_for
 from flows.trees import DoneError
+from tasks.experiment import PIPELINE_NAME, PIPELINE_RUN
 from tasks.link_checks import remove_outdated_links
 from tasks.paths import INPUTS
 from tasks.processes import checkpoint_grace
@@ -241,7 +242,7 @@ def _slots(stage: Stage) -> int:
 
 def _variables(root: Path) -> dict[str, str]:
     """What the stages' processes are told beyond the environment: their pipeline run, and where runs are kept."""
-    run = {"BERTCORE_PIPELINE_RUN": str(flow_run.id), "BERTCORE_PIPELINE_NAME": str(flow_run.name)}
+    run = {PIPELINE_RUN: str(flow_run.id), PIPELINE_NAME: str(flow_run.name)}
     return {**run, **_of_the_tree(root)}
 
 
@@ -249,7 +250,7 @@ def _of_the_tree(root: Path) -> dict[str, str]:
     """What a worktree has in common with the user's tree: MLflow's store."""
     if root == ROOT or os.environ.get(STORE):
         return {}
-    return {STORE: f"{SQLITE}{ROOT / 'mlflow.db'}"}
+    return {STORE: OWN_STORE}
 
 
 def _error(name: str, state: State[Any]) -> str:
@@ -273,7 +274,7 @@ def _publish(report: Path) -> None:
 
 def _end_with_worker() -> None:
     """End when the worker ends, where the command that started it asked for it: an orphaned run would go on unseen."""
-    if not os.environ.get("BERTCORE_END_WITH_WORKER"):
+    if not os.environ.get(END_WITH_WORKER):
         return
     worker = os.getppid()
 

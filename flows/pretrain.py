@@ -10,6 +10,7 @@ from flows.environment import ROOT
 from flows.pipeline import REPORT, THREADS, bring_up_to_date, concluded, holder
 from flows.remote import RemoteError
 from flows.trees import run_tree
+from tasks.experiment import SWEEP
 
 
 @flow(name="pretrain-flow", task_runner=THREADS, persist_result=False)
@@ -42,7 +43,7 @@ def _vary(params: dict[str, Any], commit: str | None, stages: list[str] | None, 
     name, log = str(flow_run.name), get_run_logger()
     with run_tree(params, holder(), commit, run=str(flow_run.id), again=flow_run.run_count > 1) as tree:
         log.info(f"works in {tree.root}; stopped, the same run goes on there")
-        done = bring_up_to_date(tree.root, stages, {"BERTCORE_SWEEP": sweep} if sweep else None)
+        done = bring_up_to_date(tree.root, stages, {SWEEP: sweep} if sweep else None)
         # What stages leave that were not among them is of another run, with other parameters.
         curves = ("metrics/curves",) if "pretrain" in done.stages else ()
         branch = tree.keep(name) if REPORT in done.stages else tree.keep(name, ("dvc.lock", *curves))

@@ -13,7 +13,7 @@ from typing import NoReturn
 from bertcore.errors import without_password
 from flows import server
 from flows.deployment import POOL
-from flows.environment import ROOT, SQLITE, STORE, project_environment, run_to_end
+from flows.environment import OWN_STORE, ROOT, STORE, project_environment, run_to_end
 from tasks.experiment import VIEW, experiment_name
 
 MLFLOW_PORT, MODELS_PORT = 5000, 8000
@@ -40,7 +40,7 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
     if server.get(f"{prefect.url}/work_pools/{POOL}") is None:  # without it, no run could be started on the page
         command = f"-m prefect --no-prompt work-pool create {POOL} --type process".split()
         run_to_end([sys.executable, *command], ROOT, {**environment, "PREFECT_API_URL": prefect.url})
-    store = environment.get(STORE) or f"{SQLITE}{ROOT / 'mlflow.db'}"
+    store = environment.get(STORE) or OWN_STORE
     pages = {"Prefect": prefect.page, "MLflow": runs_page(_start_mlflow(store, environment, stack))}
     if models := saved_models(ROOT):
         try:

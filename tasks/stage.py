@@ -11,6 +11,7 @@ from typing import Any
 from bertcore.errors import STOPPED, StoppedError, without_password
 from bertcore.variables import switch
 from tasks import params
+from tasks.experiment import PIPELINE_RUN
 from tasks.processes import end_with, refuse_beside_an_experiment, reproduction
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import lineage, models
@@ -95,6 +96,6 @@ def _tags(data: Mapping[str, str]) -> dict[str, str]:
     tags = {f"dvc.dep.{path}": value for path, value in data.items()}
     if commit := lineage.git_commit():
         tags["git.commit"] = commit
-    if flow_run := os.environ.get("BERTCORE_PIPELINE_RUN"):
+    if flow_run := os.environ.get(PIPELINE_RUN):
         tags["prefect.flow_run_id"] = flow_run
     return tags

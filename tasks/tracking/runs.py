@@ -29,6 +29,7 @@ from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH
 from bertcore.errors import may_pass
 from bertcore.files import replace_file
 from tasks import params
+from tasks.experiment import PIPELINE_NAME, PIPELINE_RUN
 from tasks.processes import identity, known_dead, reproduction
 from tasks.tracking import lineage, producers, varied
 from tasks.tracking.description import ERROR, describe
@@ -256,8 +257,8 @@ def _invocation() -> tuple[str, str]:
 
     The flow gives both in the environment. A plain `dvc repro` or `dvc exp run` is the stages' common ancestor process.
     """
-    if key := os.environ.get("BERTCORE_PIPELINE_RUN"):
-        return key, os.environ.get("BERTCORE_PIPELINE_NAME", key)
+    if key := os.environ.get(PIPELINE_RUN):
+        return key, os.environ.get(PIPELINE_NAME, key)
     if dvc := reproduction():
         return dvc.key, os.environ.get("DVC_EXP_NAME", dvc.command)
     return f"process-{os.getpid()}-{time.time()}", f"{Path(sys.argv[0]).name} alone"

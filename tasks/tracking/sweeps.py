@@ -13,11 +13,10 @@ from pathlib import Path
 from mlflow.tracking import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
+from tasks.experiment import SWEEP
 from tasks.status import exit_status
 from tasks.tracking.store import lock, open_experiment, reachable
 
-VARIABLE = "BERTCORE_SWEEP"
-"""Environment variable: the sweep's key, which is the id of its flow run, a blank and its name."""
 STOPPED = "sweep.stopped"
 """Tag of a run that its sweep has stopped early: why."""
 _KEY = "pipeline.sweep"
@@ -28,7 +27,7 @@ def sweep_tags(client: MlflowClient, experiment: str) -> dict[str, str]:
 
     The first one makes the sweep's run. Call it while holding the store's lock.
     """
-    if not (sweep := os.environ.get(VARIABLE)):
+    if not (sweep := os.environ.get(SWEEP)):
         return {}
     return {MLFLOW_PARENT_RUN_ID: _run(client, experiment, sweep)}
 

@@ -21,7 +21,7 @@ def test_runs_of_the_pipeline_stand_below_their_sweep(tmp_path: Path, monkeypatc
     for run, sweep in (("a", "key-1 brisk-otter"), ("b", "key-1 brisk-otter"), ("c", "")):
         monkeypatch.setenv("BERTCORE_PIPELINE_RUN", run)
         monkeypatch.setenv("BERTCORE_PIPELINE_NAME", run)
-        monkeypatch.setenv(sweeps.VARIABLE, sweep)
+        monkeypatch.setenv(sweeps.SWEEP, sweep)
         stage = runs.start("corpus", {"prefect.flow_run_id": run})
         stage.end("FINISHED")
     sweeps.conclude("key-1 brisk-otter", tmp_path / "sweep.csv", {"b": "stopped at step 100"}, "FINISHED")

@@ -16,6 +16,7 @@ from tasks.processes import end_with, refuse_beside_an_experiment, reproduction
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import lineage, models
 from tasks.tracking import runs as tracking
+from tasks.tracking.shared_weights import share_with_dvc
 from tasks.tracking.system import monitored
 from tasks.training import checkpoints
 
@@ -46,7 +47,7 @@ def _tracked(stage: str, body: Body, task: str | None, run_file: RunFile, config
         refuse_beside_an_experiment(dvc)
     checkpoints.clear_finished()
     switch(models.SWITCH)  # a value that says nothing is told before any work
-    models.share_with_dvc()
+    share_with_dvc()
     deps, outs = lineage.stage_paths(stage, task)
     keys = lineage.stage_params(stage, task)
     before = lineage.fingerprint(deps, keys)

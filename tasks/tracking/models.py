@@ -2,22 +2,18 @@
 
 It is a generic Python model whose data is the saved directory, with the code that reads it, so that `mlflow models
 serve` needs nothing of the tree. No pickle: weights are safetensors. Where the store is on this disk, the weights get
-a second name there and no second copy: see `share_with_dvc`.
+a second name there and no second copy: see `shared_weights`.
 
 `python -m tasks.tracking.models STAGE[@TASK]` logs the model that the tree has, where the stage itself could not.
 """
 
 import argparse
-import contextlib
-import filecmp
 import json
 import logging
-import os
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -32,14 +28,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 import bertcore
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.files import alone_in, write_json
 from bertcore.variables import switch
-from tasks.paths import CHECKPOINTS
 from tasks.status import exit_status
 from tasks.tracking import lineage, registry
 from tasks.tracking.finished import SavedModel, place_of, saved_by
 from tasks.tracking.outbox import told
 from tasks.tracking.producers import made_by
+from tasks.tracking.shared_weights import WEIGHTS, link, remember, weights_of
 from tasks.tracking.signatures import example, signature, use_of
 from tasks.tracking.store import open_experiment, reachable, tracking_uri
 
@@ -50,9 +45,6 @@ SWITCH = "BERTCORE_LOG_MODELS"
 
 REQUIREMENTS = ("accelerate", "numpy", "pandas", "pyarrow", "safetensors", "tokenizers", "torch", "tqdm")
 """What the code imports that reads a model (a test follows the imports), and the table of a request."""
-
-_WEIGHTS = "*.safetensors"
-_MARKS = CHECKPOINTS / "logged"
 
 
 def log_finished(client: MlflowClient, run_id: str, stage: str, task: str | None) -> None:
@@ -120,7 +112,7 @@ def _keep(client: MlflowClient, model: LoggedModel, saved: SavedModel, digest: s
     if _is_local(model.artifact_location):
         place = Path(local_file_uri_to_path(model.artifact_location))
         write(place, saved, model)
-        _remember(place, saved, digest)
+        remember(place / "data" / saved.name, saved.directory, digest)
         return
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory) / "model"
@@ -133,7 +125,7 @@ def write(place: Path, saved: SavedModel, model: LoggedModel) -> None:
     use, described = use_of(saved.config), Model(model_id=model.model_id, run_id=model.source_run_id)
     with tempfile.TemporaryDirectory() as directory:
         light = Path(directory) / saved.name
-        shutil.copytree(saved.directory, light, ignore=shutil.ignore_patterns(_WEIGHTS))
+        shutil.copytree(saved.directory, light, ignore=shutil.ignore_patterns(WEIGHTS))
         code = Path(directory) / "bertcore"
         shutil.copytree(Path(bertcore.__file__).parent, code, ignore=shutil.ignore_patterns("__pycache__"))
         with warnings.catch_warnings(action="ignore"):  # of MLflow, about types of its own
@@ -151,8 +143,8 @@ def write(place: Path, saved: SavedModel, model: LoggedModel) -> None:
                 input_example=example(use, saved.pairs),
                 pip_requirements=_requirements(),
             )
-    for weights in _weights(saved.directory):
-        _link(weights, place / "data" / saved.name / weights.relative_to(saved.directory))
+    for weights in weights_of(saved.directory):
+        link(weights, place / "data" / saved.name / weights.relative_to(saved.directory))
     described.model_size_bytes = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
     described.save(str(place / "MLmodel"))
 
@@ -162,70 +154,8 @@ def _requirements() -> list[str]:
     return [f"{name}=={version_of(name).partition('+')[0]}" for name in ("mlflow", *REQUIREMENTS)]
 
 
-def _weights(directory: Path) -> list[Path]:
-    return sorted(directory.rglob(_WEIGHTS))
-
-
-def _link(source: Path, target: Path) -> None:
-    """A second name for a file; a copy where the file system has none."""
-    try:
-        os.link(source.resolve(), target)
-    except OSError:
-        shutil.copyfile(source, target)
-
-
 def _is_local(uri: str | None) -> bool:
     return uri is not None and (uri.startswith("file:") or uri.startswith("/"))
-
-
-def _remember(place: Path, saved: SavedModel, digest: str) -> None:
-    write_json(
-        _MARKS / f"{saved.name}.json",
-        {
-            "directory": str(saved.directory),
-            "hash": digest,
-            "logged": str((place / "data" / saved.name).absolute()),
-        },
-    )
-
-
-def share_with_dvc() -> None:
-    """Have logged weights be the files of DVC's cache, as soon as these are there.
-
-    Where the cache holds the same bytes already when a stage has ended, or lies on another disk, DVC makes the output a
-    link to its own file: the one that the logged model shares with the stage would then be a second copy. A later stage
-    puts a link in its place.
-    """
-    if not _MARKS.is_dir():
-        return
-    with alone_in(CHECKPOINTS):
-        recorded = lineage.recorded_hashes()
-        for mark in _MARKS.glob("*.json"):
-            with contextlib.suppress(OSError):  # it saves disk, and is not worth a stage
-                _share(mark, recorded)
-
-
-def _share(mark: Path, recorded: Mapping[str, str]) -> None:
-    named = json.loads(mark.read_text(encoding="utf-8"))
-    if recorded.get(named["directory"]) != named["hash"]:
-        return
-    directory = Path(named["directory"])
-    for weights in _weights(directory):
-        _replace(Path(named["logged"]) / weights.relative_to(directory), weights.resolve())
-    mark.unlink()
-
-
-def _replace(logged: Path, cached: Path) -> None:
-    """Make `logged` a name of `cached`, if it has the same bytes and the file system can."""
-    if not logged.is_file() or logged.samefile(cached) or not filecmp.cmp(logged, cached, shallow=False):
-        return
-    beside = logged.with_name(f".{logged.name}")
-    beside.unlink(missing_ok=True)
-    try:
-        os.link(cached, beside)
-    except OSError:
-        return
-    beside.replace(logged)
 
 
 def main(name: str) -> None:

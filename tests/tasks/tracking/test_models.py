@@ -32,7 +32,7 @@ from bertcore.serving.models import load
 from bertcore.training.config import PretrainConfig
 from tasks import stage
 from tasks.paths import CHECKPOINTS
-from tasks.tracking import lineage, models, signatures, store
+from tasks.tracking import lineage, models, shared_weights, signatures, store
 from tasks.tracking.finished import place_of
 from tasks.tracking.runs import StageRun
 from tests.bertcore.serving.conftest import config, tokenizer
@@ -263,11 +263,11 @@ def test_weights_are_not_kept_twice(project: dict[str, Path]) -> None:
     shutil.copy(saved, "cache")
     saved.unlink()
     os.link("cache", saved)
-    models.share_with_dvc()
+    shared_weights.share_with_dvc()
     assert not logged.samefile("cache"), "dvc.lock does not have it yet"
     digest = lineage.dvc_hash(saved.parent)
     Path("dvc.lock").write_text(f"stages: {{f: {{outs: [{{path: models/finetuned/colours, md5: {digest}}}]}}}}")
-    models.share_with_dvc()
+    shared_weights.share_with_dvc()
     assert logged.samefile("cache") and not list((CHECKPOINTS / "logged").iterdir())
 
 
@@ -278,7 +278,7 @@ def test_other_bytes_are_never_put_in_the_place_of_logged_ones(project: dict[str
     saved.unlink()
     saved.write_bytes(content[:-4] + b"\0\0\0\0")
     Path("dvc.lock").write_text(f"stages: {{f: {{outs: [{{path: models/finetuned/colours, md5: {digest}}}]}}}}")
-    models.share_with_dvc()
+    shared_weights.share_with_dvc()
     assert weights_of("colours")[0].read_bytes() == content
 
 

@@ -29,7 +29,7 @@ from benchmarks import results
 from benchmarks.clones import make_clone, vary_params
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from flows import server
+from flows import prefect_api, server
 from flows.ui import MLFLOW_PORT
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
@@ -132,7 +132,7 @@ def _server() -> Iterator[str]:
         [sys.executable, "-m", "mlflow", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        while not server.answers(f"{address}/health"):
+        while not prefect_api.answers(f"{address}/health"):
             if process.poll() is not None:
                 raise RuntimeError(f"mlflow server ended with {process.returncode}")
             time.sleep(0.2)

@@ -14,7 +14,7 @@ from typing import Any
 
 from bertcore.errors import ConfigError
 from bertcore.files import unwritable
-from flows import server
+from flows import prefect_api, server
 from flows.devices import stages_at_once
 from flows.environment import ROOT, UTF8, complaint, project_environment, run_to_end
 from tasks.doctor.findings import Finding, fail, failed, load, ok
@@ -116,18 +116,18 @@ def check_prefect(environment: Mapping[str, str]) -> Finding:
     if not any(_asked(url, attempt) for attempt in range(ATTEMPTS)):
         remedy = "start a Prefect server there (prefect server start), or unset PREFECT_API_URL"
         return fail("prefect", f"nothing answers at {url}", remedy)
-    if server.refuses(url):
+    if prefect_api.refuses(url):
         return fail(
             "prefect",
             f"the server at {url} refuses the password, or that there is none",
-            f"set {server.PASSWORD} as it has it",
+            f"set {prefect_api.PASSWORD} as it has it",
         )
     return ok("prefect", f"server at {url}")
 
 
 def _asked(url: str, attempt: int) -> bool:
     time.sleep(min(attempt, 1))
-    return server.healthy(url)
+    return prefect_api.healthy(url)
 
 
 def check_flow() -> Finding:

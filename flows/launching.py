@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from bertcore.files import unwritable
-from flows import server
+from flows import prefect_api, server
 from flows.deployment import POOL, TAG, Workers, clear_leftovers, deploy, name_of_the_tree
 from flows.environment import project_environment
 from flows.locks import HeldError, hold
@@ -117,7 +117,7 @@ def _in_one_line(url: str) -> Iterator[None]:
         cause = error.http_exc if isinstance(error, ObjectNotFound) else error
         said = (str(cause) or type(cause).__name__).splitlines()[0]
         if isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code == httpx.codes.UNAUTHORIZED:
-            said = f"refuses the password, or that there is none; set {server.PASSWORD} as the server has it"
+            said = f"refuses the password, or that there is none; set {prefect_api.PASSWORD} as the server has it"
         raise server.LaunchError(f"the Prefect server at {url}: {said}") from error
 
 

@@ -1,10 +1,7 @@
 """Find or start a Prefect server and a worker for this tree, and stop what was started. Imports nothing of Prefect."""
 
-import base64
 import contextlib
 import functools
-import http
-import http.client
 import json
 import os
 import signal
@@ -13,18 +10,16 @@ import subprocess
 import sys
 import time
 import tomllib
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from flows.environment import ROOT
 from flows.guard import guarded, release
 from flows.locks import hold
+from flows.prefect_api import PASSWORD, healthy, home_of
 
 STATE = ROOT / ".prefect"
 """What a local server keeps: its database, logs, and server.json, which says where it is. Git and DVC ignore it."""
@@ -36,11 +31,8 @@ STOP_GRACE = 5.0
 """Seconds between asking a server to stop and killing it; its database survives either."""
 
 
-PASSWORD, SERVERS_PASSWORD = "PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"
-"""Environment variables of Prefect's: what its clients send, and what a server that is started here asks for."""
-
-UNANSWERED = (OSError, http.client.HTTPException)
-"""What an address raises where nobody answers, or something that does not speak HTTP."""
+SERVERS_PASSWORD = "PREFECT_SERVER_API_AUTH_STRING"
+"""Environment variable of Prefect's: the password that a server that is started here asks for."""
 
 
 class LaunchError(Exception):
@@ -138,9 +130,9 @@ def _named(environment: dict[str, str]) -> Server | None:
     if url := address(environment):
         if not healthy(url):
             raise LaunchError(f"PREFECT_API_URL: nothing answers at {url}; start a Prefect server there or unset it")
-        return _server(url, _home(url))
+        return _server(url, home_of(url))
     of_profile = _profile_url(environment)
-    return _server(of_profile, _home(of_profile)) if of_profile and healthy(of_profile) else None
+    return _server(of_profile, home_of(of_profile)) if of_profile and healthy(of_profile) else None
 
 
 def address(environment: Mapping[str, str]) -> str:
@@ -157,20 +149,6 @@ def address(environment: Mapping[str, str]) -> str:
 def _trimmed(settings: Mapping[str, str]) -> str:
     """PREFECT_API_URL, which Prefect's clients take with a slash at its end, too; empty where it is not set."""
     return settings.get("PREFECT_API_URL", "").rstrip("/")
-
-
-def healthy(url: str) -> bool:
-    """Whether a Prefect API answers at `url`, with or without a password."""
-    return get(f"{url}/health") is True
-
-
-def answers(url: str) -> bool:
-    """Whether anything answers at `url` with success."""
-    try:
-        with urllib.request.urlopen(url, timeout=5.0):
-            return True
-    except UNANSWERED:
-        return False
 
 
 def free_port(preferred: int) -> int:
@@ -211,7 +189,7 @@ def _start(environment: dict[str, str]) -> Server:
         service = start("Prefect server", [sys.executable, *command], own)
         try:
             until(functools.partial(healthy, url), service, "the Prefect server")
-            if (home := _home(url)) == Path(environment["PREFECT_HOME"]):
+            if (home := home_of(url)) == Path(environment["PREFECT_HOME"]):
                 RECORD.write_text(json.dumps({"url": url, "pid": service.process.pid}), encoding="utf-8")
                 return _server(url, home, service)
             service.stop()
@@ -230,44 +208,16 @@ def _running(environment: dict[str, str]) -> Server | None:
     wanted = Path(environment["PREFECT_HOME"])
     with contextlib.suppress(OSError, ValueError, KeyError):
         url = json.loads(RECORD.read_text(encoding="utf-8"))["url"]
-        if _home(url) == wanted:
+        if home_of(url) == wanted:
             return _server(url, wanted)
     usual = f"http://127.0.0.1:{PREFERRED_PORT}/api"
-    home = _home(usual)
+    home = home_of(usual)
     return _server(usual, home) if home in (wanted, Path.home() / ".prefect") else None
 
 
 def _server(url: str, home: Path | None, service: Service | None = None) -> Server:
     """The one at `url`, whose database is below `home`."""
     return Server(url, service, own=home == STATE)
-
-
-def is_trusted(url: str) -> bool:
-    """Whether what listens at an address of this machine was started by this user or by root: whoever takes the port
-    first could otherwise hand out work to this user's worker. True where the system does not tell."""
-    port = urllib.parse.urlsplit(url).port
-    owners = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError):
-            for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
-                address, state, owner = (line.split()[column] for column in (1, 3, 7))
-                if state == _LISTENS and int(address.rpartition(":")[2], 16) == port:
-                    owners.add(int(owner))
-    return owners <= {os.getuid(), *TRUSTED}
-
-
-TRUSTED = (0,)
-"""Users beside one's own: root can do everything anyway."""
-_LISTENS = "0A"
-"""TCP_LISTEN of Linux's net/tcp_states.h."""
-
-
-def _home(url: str) -> Path | None:
-    """Where a server of this user's keeps its database; None where nothing answers, or somebody else's does."""
-    if not is_trusted(url):
-        return None
-    settings = get(f"{url}/admin/settings")
-    return Path(settings["home"]) if isinstance(settings, dict) and "home" in settings else None
 
 
 def _profile_url(environment: dict[str, str]) -> str | None:
@@ -279,34 +229,3 @@ def _profile_url(environment: dict[str, str]) -> str | None:
         return _trimmed(profiles["profiles"][active]) or None
     except (OSError, tomllib.TOMLDecodeError, KeyError):
         return None
-
-
-def get(url: str) -> Any:
-    """The JSON that Prefect's API answers to who has the password of `PASSWORD`, None when it does not."""
-    return get_json(_request(url))
-
-
-def get_json(request: str | urllib.request.Request) -> Any:
-    """What is answered, None where that is no JSON."""
-    try:
-        with urllib.request.urlopen(request, timeout=5.0) as response:
-            return json.load(response)
-    except (*UNANSWERED, ValueError):
-        return None
-
-
-def refuses(url: str) -> bool:
-    """Whether the Prefect API at `url` wants another password."""
-    try:
-        with urllib.request.urlopen(_request(f"{url}/admin/version"), timeout=5.0):
-            return False
-    except urllib.error.HTTPError as error:
-        return error.code == http.HTTPStatus.UNAUTHORIZED
-    except UNANSWERED:
-        return False
-
-
-def _request(url: str) -> urllib.request.Request:
-    password = os.environ.get(PASSWORD)
-    basic = {} if not password else {"Authorization": f"Basic {base64.b64encode(password.encode()).decode()}"}
-    return urllib.request.Request(url, headers=basic)

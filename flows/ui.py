@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from bertcore.errors import without_password
-from flows import server
+from flows import prefect_api, server
 from flows.deployment import POOL
 from flows.environment import OWN_STORE, ROOT, STORE, project_environment, run_to_end
 from tasks.experiment import VIEW, experiment_name
@@ -37,7 +37,7 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
     environment = dict(os.environ)
     prefect = server.find_or_start(environment)
     stack.callback(lambda: prefect.stop())
-    if server.get(f"{prefect.url}/work_pools/{POOL}") is None:  # without it, no run could be started on the page
+    if prefect_api.get(f"{prefect.url}/work_pools/{POOL}") is None:  # without it, no run could be started on the page
         command = f"-m prefect --no-prompt work-pool create {POOL} --type process".split()
         run_to_end([sys.executable, *command], ROOT, {**environment, "PREFECT_API_URL": prefect.url})
     store = environment.get(STORE) or OWN_STORE
@@ -57,7 +57,7 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
     while True:
         time.sleep(2.0)
         # A server that another command had started ends with it; the pages stay.
-        if prefect.service is None and not server.healthy(prefect.url):
+        if prefect.service is None and not prefect_api.healthy(prefect.url):
             prefect = server.find_or_start(environment)
             print(f"Prefect  {prefect.page}", flush=True)
 
@@ -81,7 +81,7 @@ def _start_mlflow(store: str, environment: dict[str, str], stack: contextlib.Exi
 def runs_page(address: str) -> str:
     """The runs of this project on the pages of an MLflow server; all its experiments where there are none yet."""
     query = urllib.parse.urlencode({"experiment_name": experiment_name()})
-    found = server.get_json(f"{address}/api/2.0/mlflow/experiments/get-by-name?{query}")
+    found = prefect_api.get_json(f"{address}/api/2.0/mlflow/experiments/get-by-name?{query}")
     place = f"experiments/{found['experiment']['experiment_id']}/runs" if found else "experiments"
     return f"{address}/#/{place}?{VIEW}"
 
@@ -104,7 +104,7 @@ def _start(name: str, command: list[str], port: int, environment: dict[str, str]
     service = server.start(name, [sys.executable, *command, "--port", str(port)], environment)
     stack.callback(service.stop)
     page = f"http://127.0.0.1:{port}"
-    server.until(lambda: server.answers(f"{page}/health"), service, f"the page of {name}")
+    server.until(lambda: prefect_api.answers(f"{page}/health"), service, f"the page of {name}")
     return page
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import server
+from flows import prefect_api, server
 from flows.doctor import check_prefect
 
 FAKE = """
@@ -78,7 +78,7 @@ def test_a_port_that_another_tree_takes_in_between_is_left_to_it(
     monkeypatch.setattr(server, "release", lambda process, timeout: (process.kill(), process.wait()))
     found = server._start({"PREFECT_HOME": str(tmp_path)})
     try:
-        assert found.own and str(taken) not in found.url and server._home(found.url) == tmp_path
+        assert found.own and str(taken) not in found.url and prefect_api.home_of(found.url) == tmp_path
         assert json.loads((tmp_path / "server.json").read_text())["url"] == found.url
     finally:
         found.stop()
@@ -130,7 +130,7 @@ def test_a_server_of_another_user_is_not_taken(taken: int, tmp_path: Path, monke
     assert others == {str(own)}
     if own:  # root's servers are taken by all
         assert server._running({"PREFECT_HOME": "/elsewhere"}) is None
-    monkeypatch.setattr(server, "TRUSTED", ())
+    monkeypatch.setattr(prefect_api, "TRUSTED", ())
     assert server._running({"PREFECT_HOME": "/elsewhere"}) is None
 
 
@@ -146,8 +146,8 @@ def test_what_does_not_speak_http_is_no_server() -> None:
 
         threading.Thread(target=greet, daemon=True).start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        assert server.get(url) is None and not server.answers(url)
-    assert not server.healthy("http://127.0.0.1:42OO/api")
+        assert prefect_api.get(url) is None and not prefect_api.answers(url)
+    assert not prefect_api.healthy("http://127.0.0.1:42OO/api")
 
 
 def test_an_address_may_end_in_a_slash() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from flows import server, ui
+from flows import prefect_api, server, ui
 from flows.environment import ROOT
 
 URL = "http://127.0.0.1:1/api"
@@ -28,7 +28,7 @@ def test_the_deployments_work_pool_is_made_where_there_is_none(there: bool, monk
 
     monkeypatch.setattr(server, "find_or_start", lambda environment: server.Server(URL, None, own=True))
     pools = {f"{URL}/work_pools/{pool}": {"name": pool}} if there else {}
-    monkeypatch.setattr(server, "get", pools.get)
+    monkeypatch.setattr(prefect_api, "get", pools.get)
     monkeypatch.setattr("subprocess.run", make)
     monkeypatch.setattr(ui, "_start_mlflow", no_pages)
     with pytest.raises(server.LaunchError, match="no pages"), ExitStack() as stack:
@@ -47,7 +47,7 @@ def test_models_that_cannot_be_served_leave_the_other_pages(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(server, "find_or_start", lambda environment: server.Server(URL, None, own=True))
-    monkeypatch.setattr(server, "get", {f"{URL}/work_pools/local": {}}.get)
+    monkeypatch.setattr(prefect_api, "get", {f"{URL}/work_pools/local": {}}.get)
     monkeypatch.setattr(ui, "_start_mlflow", lambda *_: "http://runs")
     monkeypatch.setattr(ui, "saved_models", lambda _: ["models/pretrained"])
     monkeypatch.setattr(ui, "_start_models", bad_model)
@@ -73,17 +73,17 @@ def test_the_models_that_are_served_are_those_that_were_accepted(tmp_path: Path)
 def test_the_page_of_runs_is_that_of_the_project_in_the_view_of_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = "http://h/api/2.0/mlflow/experiments/get-by-name?experiment_name=our+own"
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "our own")
-    monkeypatch.setattr(server, "get_json", {asked: {"experiment": {"experiment_id": "7"}}}.get)
+    monkeypatch.setattr(prefect_api, "get_json", {asked: {"experiment": {"experiment_id": "7"}}}.get)
     assert ui.runs_page("http://h") == "http://h/#/experiments/7/runs?workflowType=machine_learning"
     assert ui.runs_page("http://other") == "http://other/#/experiments?workflowType=machine_learning"
 
 
 def test_prefects_password_is_told_to_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setenv(server.PASSWORD, "admin:secret")
+    monkeypatch.setenv(prefect_api.PASSWORD, "admin:secret")
     monkeypatch.setattr("urllib.request.urlopen", lambda request, timeout: asked.append(request) or io.BytesIO(b"{}"))
     ui.runs_page("http://mlflow")
-    server.get("http://prefect/api/health")
+    prefect_api.get("http://prefect/api/health")
     assert isinstance(asked[0], str), "no header goes with it"
     assert asked[1].get_header("Authorization").startswith("Basic ")
 

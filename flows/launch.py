@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from flows import server
+from flows.deployment_run import console_of, launched, run_deployment
 from flows.environment import REMOTE, ROOT
-from flows.launching import console_of, launched, run_deployment
 from tasks.reporting.document import SIGNS, TABLES, read_tables
 from tasks.reporting.rendering import plain_text
 

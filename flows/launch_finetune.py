@@ -9,8 +9,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from flows.deployment_run import launched, run_deployment
 from flows.finetune_parameters import SCORES, chosen_tasks, model_directory
-from flows.launching import launched, run_deployment
 from flows.server import LaunchError
 from tasks.paths import FINETUNED
 

@@ -9,7 +9,7 @@ import pytest
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from rich.console import Console
 
-from flows import launch, launching, server
+from flows import deployment_run, launch, server
 from flows.follow import Follower, pause
 
 RUN = SimpleNamespace(state=None)
@@ -66,7 +66,7 @@ def test_what_it_refuses_is_one_line(error: Exception, said: str) -> None:
     follower = Follower(Client(error), None, Console())  # type: ignore[arg-type]
     with (
         pytest.raises(server.LaunchError, match=f"^the Prefect server at URL: {said}") as raised,
-        launching._in_one_line("URL"),
+        deployment_run._in_one_line("URL"),
     ):
         follower._poll(None)  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import pytest
 
-from flows import launching, server
+from flows import deployment_run, server
 
 
 def never() -> int:
@@ -24,7 +24,7 @@ def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch, capsys: 
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", nowhere)
-    assert launching.launched("make pretrain", never) == 1
+    assert deployment_run.launched("make pretrain", never) == 1
     assert capsys.readouterr().err == (
         "error: Could not determine home directory; set HOME, and write paths without ~\n"
     )
@@ -33,8 +33,8 @@ def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_a_tree_of_another_user_is_told(
     state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(launching, "unwritable", lambda directory: (directory, "Permission denied"))
-    assert launching.launched("make pretrain", never) == 1
+    monkeypatch.setattr(deployment_run, "unwritable", lambda directory: (directory, "Permission denied"))
+    assert deployment_run.launched("make pretrain", never) == 1
     assert capsys.readouterr().err == (
         f"error: {state}: Permission denied; work in a clone that this user may write to\n"
     )

@@ -31,7 +31,7 @@ from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from flows import prefect_api, server
 from flows.ui import MLFLOW_PORT
-from tasks.tracking import runs as tracking
+from tasks.tracking import runs
 from tasks.tracking.curves import Unreported
 
 WAYS = {"dvc repro": ["-m", "dvc", "repro"], "the flow": ["-m", "flows.launch"]}
@@ -111,7 +111,7 @@ def _points() -> Iterator[tuple[str, float]]:
 
 
 def _seconds_of_a_point() -> float:
-    run = tracking.start("pretrain", {})
+    run = runs.start("pretrain", {})
     report, seconds = Unreported(run).report, 0.0
     for step in range(POINTS + 1):
         time.sleep(PACE)

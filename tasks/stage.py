@@ -14,13 +14,12 @@ from tasks import params
 from tasks.experiment import PIPELINE_RUN
 from tasks.processes import end_with, refuse_beside_an_experiment, reproduction
 from tasks.status import ProcessEnded, exit_status
-from tasks.tracking import lineage, models
-from tasks.tracking import runs as tracking
+from tasks.tracking import lineage, models, runs
 from tasks.tracking.shared_weights import share_with_dvc
 from tasks.tracking.system import monitored
 from tasks.training import checkpoints
 
-Body = Callable[[tracking.StageRun], None]
+Body = Callable[[runs.StageRun], None]
 RunFile = Callable[[], Path] | None
 Configs = Mapping[str, type]
 
@@ -30,7 +29,7 @@ def main(
 ) -> int:
     """Run `body` as the stage `stage` (of `task`, for a matrix stage); the exit status of its process.
 
-    `run_file` gives the file by which `tracking.start` goes on in the MLflow run of a stage that was stopped.
+    `run_file` gives the file by which `runs.start` goes on in the MLflow run of a stage that was stopped.
     `configs`: section of params.yaml -> its dataclass (`finetune`: that of a task); the run shows all their values,
     defaults and a recipe's included. Without it, those that are written in params.yaml.
     """
@@ -52,9 +51,9 @@ def _tracked(stage: str, body: Body, task: str | None, run_file: RunFile, config
     keys = lineage.stage_params(stage, task)
     before = lineage.fingerprint(deps, keys)
     data = lineage.data_hashes(deps)
-    run = tracking.start(f"{stage}@{task}" if task else stage, _tags(data), run_file() if run_file else None)
-    os.environ[tracking.RUN_ID] = run.run_id
-    status: tracking.Status = "FAILED"
+    run = runs.start(f"{stage}@{task}" if task else stage, _tags(data), run_file() if run_file else None)
+    os.environ[runs.RUN_ID] = run.run_id
+    status: runs.Status = "FAILED"
     try:
         run.log_params(_values(stage, task, configs))
         run.log_datasets(data)
@@ -75,7 +74,7 @@ def _tracked(stage: str, body: Body, task: str | None, run_file: RunFile, config
         _end(run, status)
 
 
-def _end(run: tracking.StageRun, status: tracking.Status) -> None:
+def _end(run: runs.StageRun, status: runs.Status) -> None:
     """A failed run keeps the error that is under way."""
     if status == "FAILED" and (error := sys.exception()):
         run.explain(without_password(str(error) or type(error).__name__))

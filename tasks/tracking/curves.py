@@ -2,7 +2,7 @@
 
 import sys
 
-from tasks.tracking import runs as tracking
+from tasks.tracking import runs
 from tasks.tracking.store import reachable
 from tasks.tracking.system import SYSTEM
 
@@ -17,7 +17,7 @@ class Unreported:
     new run gets them all; one that has some of them, because the process that wrote them was killed, gets the others.
     """
 
-    def __init__(self, run: tracking.StageRun) -> None:
+    def __init__(self, run: runs.StageRun) -> None:
         self._run = run
         with reachable():
             names = [name for name in run.client.get_run(run.run_id).data.metrics if not name.startswith(SYSTEM)]

@@ -38,7 +38,7 @@ from bertcore.training.supervision import Supervision
 from tasks import params
 from tasks.paths import EVAL_PAIRS, INPUTS, INSTANCES, METRICS, OBJECTIVE, PRETRAINED, SHARDS, TOKENIZER
 from tasks.status import ProcessEnded, exit_status
-from tasks.tracking import runs as tracking
+from tasks.tracking import runs
 from tasks.tracking.curves import Unreported
 from tasks.training import checkpoints
 from tasks.training.launcher import LOST, OWNER, UNLIKE, report_end
@@ -100,7 +100,7 @@ def _signs_of_life(control: Control) -> AbstractContextManager[object]:
 
 
 def _train_and_save(accelerator: Accelerator, control: Control, stop: StopRequest) -> None:
-    run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
+    run = runs.attach(os.environ[runs.RUN_ID]) if accelerator.is_main_process else None
     with closing(run) if run else nullcontext():
         report = Unreported(run).report if run else silent
         training = build(accelerator, Supervision(report=report, run_id=run.run_id if run else "", stop=stop))

@@ -31,7 +31,7 @@ from bertcore.tokens.tokenizer import tokenizer_kind
 from tasks import mask, pretrain
 from tasks import params as task_params
 from tasks.paths import INPUTS, OBJECTIVE, TEXT, TEXT_OF_SOURCES, TOKENIZER
-from tasks.tracking import runs as tracking
+from tasks.tracking import runs
 from tasks.training import process as pretrain_process
 from tests.divided import divide_weights
 from tests.import_closure import ROOT
@@ -112,7 +112,7 @@ def prepare(root: Path, values: dict[str, Any]) -> Path:
             _save_teacher(read_by)
         shutil.copy(empty_store(), "mlflow.db")
         with ONE_PIPELINE_RUN:
-            tracking.start("mask", {})  # makes the experiment and the parent of all attempts
+            runs.start("mask", {})  # makes the experiment and the parent of all attempts
         mask.run(_Silent())  # type: ignore[arg-type]
     return root
 
@@ -150,8 +150,8 @@ class Training:
         start_server()
         self.attempts += 1
         with contextlib.chdir(self.root), ONE_PIPELINE_RUN:
-            self.run_id = tracking.start("pretrain", {}, pretrain.run_file()).run_id
-        shared = {**self.environment, tracking.RUN_ID: self.run_id, "BERTCORE_PRECISION": "no", "OMP_NUM_THREADS": "1"}
+            self.run_id = runs.start("pretrain", {}, pretrain.run_file()).run_id
+        shared = {**self.environment, runs.RUN_ID: self.run_id, "BERTCORE_PRECISION": "no", "OMP_NUM_THREADS": "1"}
         port = str(free_port())
         processes = []
         for rank in range(self.world):

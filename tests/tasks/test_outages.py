@@ -21,8 +21,7 @@ from mlflow.tracking import MlflowClient
 
 from bertcore.errors import ArtifactError, UnavailableError
 from tasks import stage
-from tasks.tracking import outbox
-from tasks.tracking import runs as tracking
+from tasks.tracking import outbox, runs
 from tasks.tracking.curves import Unreported
 from tests.import_closure import ROOT
 from tests.samples import empty_store
@@ -59,7 +58,7 @@ class Outage:
         return tried
 
 
-def curve(run: tracking.StageRun) -> list[tuple[int, float]]:
+def curve(run: runs.StageRun) -> list[tuple[int, float]]:
     points = run.client.get_metric_history(run.run_id, "train/loss")
     return [(point.step, point.value) for point in points]
 
@@ -70,7 +69,7 @@ def test_points_of_an_outage_arrive_after_it_once_and_with_their_times(
 ) -> None:
     monkeypatch.setattr(outbox, "_PAUSE", 0)
     monkeypatch.setattr(outbox, "_REST", 0)
-    run = tracking.start("corpus", {})
+    run = runs.start("corpus", {})
     report = Unreported(run).report
     report(1, {"train/loss": 4.0})
     outage = Outage(monkeypatch)
@@ -124,7 +123,7 @@ def test_points_of_curves_take_half_a_hundredth_of_the_time(project: None, monke
             clock[0] += 2
         log_batch(client, run_id, metrics, **others)
 
-    run = tracking.start("corpus", {})
+    run = runs.start("corpus", {})
     monkeypatch.setattr(MlflowClient, "log_batch", slow)
     for step, now in enumerate((100.0, 300.0, 501.0, 502.0, 903.0, 904.0)):
         clock[0] = now
@@ -149,7 +148,7 @@ def test_points_wait_after_a_failure_no_longer_than_other_calls(project: None, m
             raise MlflowException("no answer")
         log_batch(*given, **named)
 
-    run = tracking.start("corpus", {})
+    run = runs.start("corpus", {})
     monkeypatch.setattr(MlflowClient, "log_batch", slow)
     run.report(1, {"train/loss": 1.0})
     out[0] = False
@@ -212,7 +211,7 @@ def test_a_store_that_refuses_points_takes_no_more_time_than_one_that_writes_the
 def test_a_stage_ends_as_its_work_does(
     project: None, fails: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         Outage(monkeypatch)
         run.log_metrics({"documents": 3})
         run.log_artifacts(Path())
@@ -228,7 +227,7 @@ def test_a_store_that_cannot_be_used_at_the_start_is_named_without_its_password(
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://ann:se@cret@127.0.0.1:1/store")
-    for use in (lambda: tracking.start("corpus", {}), lambda: tracking.attach("0" * 32)):
+    for use in (lambda: runs.start("corpus", {}), lambda: runs.attach("0" * 32)):
         with pytest.raises(UnavailableError) as raised:
             use()
         said = str(raised.value)
@@ -250,7 +249,7 @@ def test_a_server_that_asks_for_a_password_is_told_from_one_that_is_down(
         threading.Thread(target=server.serve_forever).start()
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://ann:secret@127.0.0.1:{server.server_port}")
         with pytest.raises(UnavailableError, match=r"error code 401 .*; set MLFLOW_TRACKING_USERNAME and") as raised:
-            tracking.start("corpus", {})
+            runs.start("corpus", {})
         server.shutdown()
     assert "secret" not in str(raised.value) and "\n" not in str(raised.value)
 
@@ -258,11 +257,11 @@ def test_a_server_that_asks_for_a_password_is_told_from_one_that_is_down(
 def test_a_file_that_is_no_store_is_named(project: None) -> None:
     Path("mlflow.db").write_text("no database " * 100)
     with pytest.raises(UnavailableError, match=r"mlflow.db cannot be used \(.*not a database.*\); mend the file, or m"):
-        tracking.start("corpus", {})
+        runs.start("corpus", {})
 
 
 def test_a_store_of_another_mlflow_says_how_it_is_upgraded(project: None) -> None:
-    tracking.start("corpus", {})
+    runs.start("corpus", {})
     with contextlib.closing(sqlite3.connect("mlflow.db")) as database:
         database.execute("UPDATE alembic_version SET version_num = '451aebb31d03'")
         database.commit()
@@ -277,14 +276,14 @@ def test_a_run_is_not_begun_anew_because_the_store_does_not_answer(
     project: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = Path("mlflow-run")
-    run = tracking.start("corpus", {}, memory)
+    run = runs.start("corpus", {}, memory)
 
     def get_run(*_: object) -> None:
         raise MlflowException("no answer")
 
     with monkeypatch.context() as patched, pytest.raises(UnavailableError):
         patched.setattr(MlflowClient, "get_run", get_run)
-        tracking.start("corpus", {}, memory)
+        runs.start("corpus", {}, memory)
     assert memory.read_text() == run.run_id
 
 
@@ -299,17 +298,17 @@ def test_a_run_is_not_begun_anew_because_the_store_does_not_answer(
     ],
 )
 def test_the_parent_has_the_worst_end_of_the_newest_run_of_each_stage(
-    project: None, ends: list[tuple[str, tracking.Status]], expected: str
+    project: None, ends: list[tuple[str, runs.Status]], expected: str
 ) -> None:
     for name, status in ends:
-        run = tracking.start(name, {})
+        run = runs.start(name, {})
         assert run.client.get_run(run.parent.run_id).info.status == "RUNNING"
         run.end(status)
     assert run.client.get_run(run.parent.run_id).info.status == expected
 
 
 def test_the_parent_runs_while_a_stage_runs(project: None) -> None:
-    first, second = tracking.start("corpus", {}), tracking.start("mask", {})
+    first, second = runs.start("corpus", {}), runs.start("mask", {})
     first.end("FAILED")
     assert first.client.get_run(first.parent.run_id).info.status == "RUNNING"
     second.end("FINISHED")

@@ -21,8 +21,7 @@ from bertcore.training.config import PretrainConfig
 from tasks import stage
 from tasks.processes import reproducing
 from tasks.status import ProcessEnded, exit_status
-from tasks.tracking import lineage, store
-from tasks.tracking import runs as tracking
+from tasks.tracking import lineage, runs, store
 from tasks.tracking.curves import Unreported
 from tasks.tracking.description import commit_page
 from tasks.tracking.producers import made_by
@@ -71,13 +70,13 @@ def test_an_experiment_that_was_deleted_is_named_with_its_remedy(project: Path) 
 
 
 def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> None:
-    def corpus(run: tracking.StageRun) -> None:
+    def corpus(run: runs.StageRun) -> None:
         Path("data/corpus").mkdir(parents=True)
         Path("data/corpus/file").write_text("content")
         for step in range(3):
             run.report(step, {"train/loss": 3.0 - step})
 
-    def finetune(run: tracking.StageRun) -> None:
+    def finetune(run: runs.StageRun) -> None:
         Path("models/topic").mkdir(parents=True)
         Path("metrics").mkdir()
         Path("metrics/topic.json").write_text("{}")
@@ -88,21 +87,21 @@ def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> N
     assert stage.main("finetune", finetune, "topic") == 0
 
     client, experiment = store.open_experiment()
-    runs = {run.info.run_name: run for run in client.search_runs([experiment])}
-    assert set(runs) == {"brisk-otter", "corpus", "finetune@topic"}
-    parent = runs["brisk-otter"]
+    logged = {run.info.run_name: run for run in client.search_runs([experiment])}
+    assert set(logged) == {"brisk-otter", "corpus", "finetune@topic"}
+    parent = logged["brisk-otter"]
     assert all(
-        runs[name].data.tags["mlflow.parentRunId"] == parent.info.run_id for name in ("corpus", "finetune@topic")
+        logged[name].data.tags["mlflow.parentRunId"] == parent.info.run_id for name in ("corpus", "finetune@topic")
     )
-    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    assert {run.info.status for run in logged.values()} == {"FINISHED"}
     assert parent.data.params == {"corpus.seed": "1"}, "the values of tasks stand with the tasks' runs"
-    assert runs["finetune@topic"].data.params == {"finetune.epochs": "2"}
-    assert runs["finetune@topic"].data.tags["task"] == "topic" and "task" not in runs["corpus"].data.tags
-    assert runs["finetune@topic"].data.metrics == {"dev/accuracy": 0.5}
-    assert runs["finetune@topic"].data.tags["dvc.dep.data/corpus"] == "abc.dir"
-    assert runs["corpus"].data.tags["prefect.flow_run_id"] == "run-1"
-    assert runs["corpus"].data.tags["dvc.out.data/corpus"] == lineage.dvc_hash(Path("data/corpus"))
-    curve = client.get_metric_history(runs["corpus"].info.run_id, "train/loss")
+    assert logged["finetune@topic"].data.params == {"finetune.epochs": "2"}
+    assert logged["finetune@topic"].data.tags["task"] == "topic" and "task" not in logged["corpus"].data.tags
+    assert logged["finetune@topic"].data.metrics == {"dev/accuracy": 0.5}
+    assert logged["finetune@topic"].data.tags["dvc.dep.data/corpus"] == "abc.dir"
+    assert logged["corpus"].data.tags["prefect.flow_run_id"] == "run-1"
+    assert logged["corpus"].data.tags["dvc.out.data/corpus"] == lineage.dvc_hash(Path("data/corpus"))
+    curve = client.get_metric_history(logged["corpus"].info.run_id, "train/loss")
     assert [(point.step, point.value) for point in curve] == [(0, 3.0), (1, 2.0), (2, 1.0)]
     assert (project / "mlflow.db").is_file()
 
@@ -117,9 +116,9 @@ def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> N
     ],
 )
 def test_names_made_of_paths_and_reasons_are_names_for_mlflow(project: Path, name: str, expected: str) -> None:
-    assert tracking.metric_name(name) == expected
+    assert runs.metric_name(name) == expected
 
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         run.log_metrics({name: 1})
         Path("data/corpus").mkdir(parents=True)
 
@@ -127,19 +126,19 @@ def test_names_made_of_paths_and_reasons_are_names_for_mlflow(project: Path, nam
 
 
 def test_a_failed_stage_is_a_failed_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         raise ArtifactError("models: broken; mend it")
 
     assert stage.main("corpus", body) == 2
     assert "error: models: broken; mend it\n" in capsys.readouterr().err
     client, experiment = store.open_experiment()
-    runs = client.search_runs([experiment])
-    assert {run.info.status for run in runs} == {"FAILED"}
-    assert {run.data.tags["mlflow.note.content"] for run in runs} == {"models: broken; mend it"}
+    logged = client.search_runs([experiment])
+    assert {run.info.status for run in logged} == {"FAILED"}
+    assert {run.data.tags["mlflow.note.content"] for run in logged} == {"models: broken; mend it"}
 
 
 def test_a_failure_that_nobody_foresaw_is_told_too(project: Path) -> None:
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         raise RuntimeError("unforeseen")
 
     with pytest.raises(RuntimeError):
@@ -164,7 +163,7 @@ def test_the_experiment_opens_in_the_view_of_trainings(project: Path, monkeypatc
 
 
 def test_a_copied_tree_keeps_its_artifacts_in_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         write_corpus(run)
         run.log_artifacts(Path("input.txt"))
 
@@ -211,8 +210,8 @@ def test_what_was_varied_against_the_commit_is_the_runs_name(project: Path) -> N
     assert parent.data.params == told | {"Varied": "corpus.seed=2, finetune.tasks.topic.epochs=3"}
     assert min(parent.data.params) == "Varied", "first on the page that compares runs, which sorts by the name"
     client, experiment = store.open_experiment()
-    runs = client.search_runs([experiment], "tags.stage = 'corpus'", order_by=["attributes.start_time"])
-    assert [run.data.params["Varied"] for run in runs] == ["nothing", "corpus.seed=2"], "of tasks nothing"
+    logged = client.search_runs([experiment], "tags.stage = 'corpus'", order_by=["attributes.start_time"])
+    assert [run.data.params["Varied"] for run in logged] == ["nothing", "corpus.seed=2"], "of tasks nothing"
 
 
 def test_a_cached_stage_is_found_from_the_newer_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +223,7 @@ def test_a_cached_stage_is_found_from_the_newer_run(project: Path, monkeypatch: 
     monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
     monkeypatch.setenv("BERTCORE_PIPELINE_NAME", "later")
 
-    def finetune(_: tracking.StageRun) -> None:
+    def finetune(_: runs.StageRun) -> None:
         Path("models/topic").mkdir(parents=True)
         Path("metrics").mkdir()
         Path("metrics/topic.json").write_text("{}")
@@ -286,7 +285,7 @@ def test_what_the_machine_does_is_measured_meanwhile(
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.1")
     monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", switch)
 
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         write_corpus(run)
         waited = time.monotonic()
         while switch == "true" and time.monotonic() < waited + 60:
@@ -299,7 +298,7 @@ def test_what_the_machine_does_is_measured_meanwhile(
 
 
 def test_what_is_the_same_at_every_step_is_no_curve(project: Path) -> None:
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         Unreported(run).report(10, {"eval/loss": 3.0, "eval/heldout_sequences": 1024})
         write_corpus(run)
 
@@ -321,7 +320,7 @@ def test_what_it_depends_on_and_changes_while_the_stage_runs_fails_it(
 ) -> None:
     Path("dvc.yaml").write_text(PIPELINE.replace("[input.txt]", "[input.txt]\n    params: [recipe, corpus]"))
 
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         Path(path).write_text(content)
         write_corpus(run)
 
@@ -370,7 +369,7 @@ def test_a_stopped_stage_is_a_killed_run_and_goes_on_in_it(
 ) -> None:
     memory, seen = Path(".checkpoints/key/mlflow-run"), []
 
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         seen.append((run.run_id, run.client.get_run(run.run_id).info.status))
         run.report(len(seen), {"train/loss": 1.0})
         if len(seen) == 1:
@@ -402,7 +401,7 @@ def test_the_next_stage_ends_the_run_of_one_that_was_killed(project: Path, monke
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     killed = subprocess.run([sys.executable, "-c", KILLED_STAGE], env=environment)
     assert killed.returncode == -signal.SIGKILL
-    first, beside = run_of("corpus"), tracking.start("finetune@topic", {})
+    first, beside = run_of("corpus"), runs.start("finetune@topic", {})
     assert first.info.status == "RUNNING"
     monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
     assert stage.main("corpus", write_corpus) == 0
@@ -418,10 +417,10 @@ def test_the_next_stage_ends_the_run_of_one_that_was_killed(project: Path, monke
 def test_a_run_that_the_store_does_not_have_is_begun_anew(project: Path, content: str) -> None:
     memory = project / "mlflow-run"
     memory.write_text(content)
-    run = tracking.start("corpus", {}, memory)
+    run = runs.start("corpus", {}, memory)
     assert memory.read_text() == run.run_id != content
     run.client.delete_run(run.run_id)
-    assert tracking.start("corpus", {}, memory).run_id != run.run_id
+    assert runs.start("corpus", {}, memory).run_id != run.run_id
 
 
 def run_of(name: str) -> Run:
@@ -430,7 +429,7 @@ def run_of(name: str) -> Run:
     return found
 
 
-def write_corpus(_: tracking.StageRun) -> None:
+def write_corpus(_: runs.StageRun) -> None:
     Path("data/corpus").mkdir(parents=True, exist_ok=True)
 
 
@@ -450,7 +449,7 @@ def test_the_values_of_all_tasks_have_the_same_names(project: Path) -> None:
         "finetune: {tasks: {topic: {format: table, data: files, learning_rate: [1.0e-4, 2.0e-4], options: {a: b}}}}\n"
     )
 
-    def finetune(_: tracking.StageRun) -> None:
+    def finetune(_: runs.StageRun) -> None:
         Path("models/topic").mkdir(parents=True)
         Path("metrics").mkdir()
         Path("metrics/topic.json").write_text("{}")
@@ -473,7 +472,7 @@ def test_what_was_read_is_tagged_also_where_it_is_a_part_of_an_out(project: Path
 
 
 def test_the_parent_takes_tags_too(project: Path) -> None:
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         run.parent.set_tags({"dvc.out.models/pretrained": "abc.dir"})
         write_corpus(run)
 
@@ -489,7 +488,7 @@ def test_the_parent_takes_tags_too(project: Path) -> None:
 
 
 def test_a_run_of_the_users_own_below_the_pipelines_is_no_stage(project: Path) -> None:
-    def body(run: tracking.StageRun) -> None:
+    def body(run: runs.StageRun) -> None:
         client, experiment = store.open_experiment()
         client.create_run(experiment, tags={"mlflow.parentRunId": run.parent.run_id}, run_name="mine")
         write_corpus(run)
@@ -555,7 +554,7 @@ def test_all_stages_of_an_experiment_have_the_same_ancestor(tmp_path: Path) -> N
 
 def test_a_name_that_mlflow_does_not_take_is_for_the_check_of_params_to_tell(project: Path) -> None:
     """As `{preset=tiny}` is one, whose colon and blank were forgotten: the store is in order."""
-    run = tracking.start("corpus", {})
+    run = runs.start("corpus", {})
     run.log_params({"pretrain": {"model": {"preset=tiny, a/b": None}, "m" * 300: 1}})
     run.end("FAILED")
     assert set(run_of("corpus").data.params) == {"pretrain.model.preset_tiny_ a_b", f"pretrain.{'m' * 241}"}

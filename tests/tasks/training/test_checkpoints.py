@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tasks import stage
-from tasks.tracking import runs as tracking
+from tasks.tracking import runs
 from tasks.training import checkpoints
 from tests.import_closure import ROOT
 
@@ -93,7 +93,7 @@ def test_any_stage_clears_before_it_asks_for_its_own(tree: Path) -> None:
         assert not FINISHED.exists()
         return FINISHED / "mlflow-run"
 
-    def body(_: tracking.StageRun) -> None:
+    def body(_: runs.StageRun) -> None:
         assert (FINISHED / "mlflow-run").is_file()
 
     assert stage.main("report", body, run_file=run_file) == 0

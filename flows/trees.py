@@ -97,7 +97,7 @@ def run_tree(
     that was waited for has come to its end.
     """
     begun = _beginning(run)
-    commit = begun or (snapshot(ROOT) if commit is None else named(commit))
+    commit = begun or (snapshot(ROOT) if commit is None else resolve_commit(commit))
     text = _varied(_git(ROOT, "show", f"{commit}:./params.yaml"), changes)
     name = hashlib.sha256(f"{_git(ROOT, 'rev-parse', f'{commit}^{{tree}}')} {text}".encode()).hexdigest()[:12]
     place = TREES / name
@@ -129,7 +129,7 @@ def _beginning(run: str | None) -> str | None:
         return None
     for note in TREES.glob(f"*/{_BEGUN}{run}"):
         with contextlib.suppress(TreeError):
-            return named(note.read_text(encoding="utf-8"))
+            return resolve_commit(note.read_text(encoding="utf-8"))
     return None
 
 
@@ -159,7 +159,7 @@ def snapshot(root: Path) -> str:
     return _git(root, "commit-tree", tree, "-p", "HEAD", "-m", "The tree as a run with its own parameters found it")
 
 
-def named(commit: str) -> str:
+def resolve_commit(commit: str) -> str:
     """The commit that git knows by this name; `TreeError` where there is none."""
     try:
         return _git(ROOT, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
@@ -212,9 +212,9 @@ def link_inputs(root: Path, values: Any, within: Path) -> None:
 
     Links are made below `within`; `TreeError` for a path that leads further up.
     """
-    from tasks.links import named as named_inputs  # of a quarter of a second
+    from tasks.links import named  # of a quarter of a second
 
-    for text in (each.uri or "" for each in named_inputs(params.complete(values)) if each.local):
+    for text in (each.uri or "" for each in named(params.complete(values)) if each.local):
         if Path(text).is_absolute() or text.startswith("~") or Path(text) == Path():
             continue
         for name in [text] if (ROOT / text).exists() else glob.glob(text, root_dir=ROOT, recursive=True):

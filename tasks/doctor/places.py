@@ -27,7 +27,7 @@ from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
 from tasks.paths import CORPUS, PRETRAINED
-from tasks.tracking.outbox import CREDENTIALS, refuses, told
+from tasks.tracking.outbox import CREDENTIALS, first_line, refuses
 from tasks.tracking.store import tracking_uri
 
 SECONDS = 2.0
@@ -163,7 +163,7 @@ def _refusal(uri: str) -> str | None:
     try:
         MlflowClient(uri).search_experiments(max_results=1)
     except MlflowException as error:
-        return told(error) if refuses(error) else None
+        return first_line(error) if refuses(error) else None
     return None
 
 

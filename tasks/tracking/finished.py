@@ -60,28 +60,28 @@ def place_of(stage: str, task: str | None) -> Path | None:
     return place if place and (place / "config.json").is_file() else None
 
 
-def saved_by(stage: str, task: str | None, told: Mapping[str, str]) -> SavedModel:
-    """The model that the stage has left in `place_of`. `told`: what its run in MLflow says that it was told, dotted
-    keys of params.yaml -> value, defaults included: a default is the same condition whether it is written or not."""
+def saved_by(stage: str, task: str | None, params: Mapping[str, str]) -> SavedModel:
+    """The model that the stage has left in `place_of`. `params`: its run's parameters in MLflow, dotted keys
+    of params.yaml -> value, defaults included: a default is the same condition whether it is written or not."""
     if stage == "pretrain":
-        return _pretrained(_json(METRICS / "pretrain.json"), told)
+        return _pretrained(_json(METRICS / "pretrain.json"), params)
     if stage == "embed":
-        return _embedding(_json(METRICS / "embed.json"), told)
+        return _embedding(_json(METRICS / "embed.json"), params)
     assert task is not None, f"{stage} leaves no model"
     return _finetuned(task, _json(METRICS / "finetune" / f"{task}.json"))
 
 
-def _pretrained(metrics: Mapping[str, Any], told: Mapping[str, str]) -> SavedModel:
+def _pretrained(metrics: Mapping[str, Any], params: Mapping[str, str]) -> SavedModel:
     manifest = _json(SHARDS / "manifest.json")
     heldout = {shard["name"]: shard["sha256"] for shard in manifest["shards"] if shard["split"] == "heldout"}
     metric, conditions = "mlm_loss", {}
-    if told.get("pretrain.objective") == "replaced_tokens":
+    if params.get("pretrain.objective") == "replaced_tokens":
         # The loss depends on the generator that replaces them, and weighs two terms: it is compared with its own kind.
         kind = ("pretrain.model.architecture", "pretrain.objective_options.")
-        weighed = {key: value for key, value in told.items() if key.startswith(kind)}
+        weighed = {key: value for key, value in params.items() if key.startswith(kind)}
         metric, conditions = "loss", {"objective": _digest(weighed)}
     digest = _digest(heldout)
-    sequences = {key: told.get(f"mask.{key}") for key in ("sequence_length", "packing", "short_seq_prob", "seed")}
+    sequences = {key: params.get(f"mask.{key}") for key in ("sequence_length", "packing", "short_seq_prob", "seed")}
     return SavedModel(
         name="pretrained",
         directory=PRETRAINED,
@@ -122,11 +122,11 @@ def _finetuned(task: str, metrics: Mapping[str, Any]) -> SavedModel:
     )
 
 
-def _embedding(metrics: Mapping[str, Any], told: Mapping[str, str]) -> SavedModel:
+def _embedding(metrics: Mapping[str, Any], params: Mapping[str, str]) -> SavedModel:
     found = metrics["systems"]
     source = CORPUS if (INPUTS / "embed" / SOURCE).is_file() else INPUTS / "embed"  # a note stands where no file is
     digest = lineage.dvc_hash(source)
-    chosen = {key: told.get(f"embed.{key}") for key in ("pairs", "heldout_pairs", "heldout_fraction")}
+    chosen = {key: params.get(f"embed.{key}") for key in ("pairs", "heldout_pairs", "heldout_fraction")}
     return SavedModel(
         name="embedding",
         directory=EMBEDDING,

@@ -32,7 +32,7 @@ from bertcore.variables import switch
 from tasks.status import exit_status
 from tasks.tracking import lineage, registry
 from tasks.tracking.finished import SavedModel, place_of, saved_by
-from tasks.tracking.outbox import told
+from tasks.tracking.outbox import first_line
 from tasks.tracking.producers import made_by
 from tasks.tracking.shared_weights import WEIGHTS, link, remember, weights_of
 from tasks.tracking.signatures import example, signature, use_of
@@ -54,7 +54,7 @@ def log_finished(client: MlflowClient, run_id: str, stage: str, task: str | None
             log(client, run_id, stage, task)
     except (MlflowException, SQLAlchemyError, OSError, ValueError, KeyError, ArtifactError) as error:
         remedy = f"python -m tasks.tracking.models {stage}" + (f"@{task}" if task else "")
-        logger.warning("MLflow has not the model of %s: %s; `%s` logs it", stage, told(error), remedy)
+        logger.warning("MLflow has not the model of %s: %s; `%s` logs it", stage, first_line(error), remedy)
 
 
 def _wanted(client: MlflowClient, run_id: str) -> bool:

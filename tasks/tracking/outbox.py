@@ -97,13 +97,14 @@ class Outbox:
     def _refuse(self, error: MlflowException) -> None:
         if not self._refused:
             remedy = f"; {CREDENTIALS}" if refuses(error) else ""
-            logger.warning("MLflow refuses an entry, and maybe others like it: %s%s", told(error), remedy)
+            logger.warning("MLflow refuses an entry, and maybe others like it: %s%s", first_line(error), remedy)
         self._refused = True
 
     def _pause(self, seconds: float, error: Exception) -> None:
         self._next_try = time.monotonic() + _PAUSE * seconds
         if not self._out:
-            logger.warning("MLflow does not answer, what is for it is kept and sent when it does: %s", told(error))
+            said = first_line(error)
+            logger.warning("MLflow does not answer, what is for it is kept and sent when it does: %s", said)
         self._out = True
 
 
@@ -112,6 +113,6 @@ def refuses(error: Exception) -> bool:
     return isinstance(error, MlflowException) and error.get_http_status_code() in (401, 403)
 
 
-def told(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """The first line of `error`, without the user and the password of an address."""
     return without_password((str(error).splitlines() or [type(error).__name__])[0])

@@ -237,8 +237,8 @@ def _parent(client: MlflowClient, experiment: str, tags: Mapping[str, str]) -> s
         changed = varied.against_commit(values)
         sweep = sweep_tags(client, experiment)
         own_tags = {**tags, **sweep, **_source("dvc.yaml", tags), _INVOCATION: key}
-        telling = varied.telling(name, changed, tags.get("git.commit"))
-        run = client.create_run(experiment, tags=own_tags, run_name=telling)
+        run_name = varied.run_name(name, changed, tags.get("git.commit"))
+        run = client.create_run(experiment, tags=own_tags, run_name=run_name)
     shown = {name: value for name, value in params.flatten(values).items() if not name.startswith("finetune.")}
     log_params(client, run.info.run_id, varied.as_param(changed) | shown | (changed or {}))
     return run.info.run_id

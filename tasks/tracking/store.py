@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bertcore.errors import ConfigError, UnavailableError, without_password
 from tasks.experiment import experiment_name
-from tasks.tracking.outbox import CREDENTIALS, refuses, told
+from tasks.tracking.outbox import CREDENTIALS, first_line, refuses
 
 _KIND, _TRAINING = "mlflow.experimentKind", "custom_model_development"
 """The tag by which the pages choose their view, and its value for trainings: without it they show that of agents."""
@@ -49,7 +49,7 @@ def reachable() -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError) as error:
         raise UnavailableError(
-            f"MLflow's store {without_password(tracking_uri())} cannot be used ({told(error)}); {_remedy(error)}"
+            f"MLflow's store {without_password(tracking_uri())} cannot be used ({first_line(error)}); {_remedy(error)}"
         ) from None
 
 

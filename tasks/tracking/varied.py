@@ -41,8 +41,8 @@ def as_param(varied: Mapping[str, Any] | None) -> dict[str, str]:
     return {VARIED: ", ".join(f"{key}={value}" for key, value in varied.items()) or "nothing"}
 
 
-def telling(name: str, varied: Mapping[str, Any] | None, commit: str | None) -> str:
-    """`name` with what was varied against the commit: by it runs are told apart."""
+def run_name(name: str, varied: Mapping[str, Any] | None, commit: str | None) -> str:
+    """`name` with what was varied against the commit, by which runs are told apart."""
     if varied is None or commit is None:
         return name
     if not varied:

@@ -176,7 +176,7 @@ def test_it_begins_as_the_commit_that_is_named(root: Path, monkeypatch: pytest.M
     assert read == ["pretrain: {learning_rate: 0.1}"] * 2
     for name in ("ended", "--all", "begun:code.py"):
         with pytest.raises(TreeError, match=f"parameter commit: found '{name}', expected a commit, branch or tag"):
-            trees.named(name)
+            trees.resolve_commit(name)
 
 
 def test_texts_that_git_knows_in_part_or_by_a_part_of_their_name_are_all_found(

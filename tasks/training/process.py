@@ -147,13 +147,22 @@ def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
         pairs=_eval_pairs(config, tokenizer),
         rows=rows,
     )
-    own, stable = names.checkpoints, names.stable_phases
     if accelerator.is_main_process:
         names.tell_of_others()
-    linked = config.objective_options | {option: str(OBJECTIVE / option) for option in models}
-    config = replace(config, objective_options=linked)  # after `names` were made: those are of the paths in params.yaml
-    given = None if config.init_from is None else published
-    return Pretraining(config, model, data, accelerator, own, supervision, stable, new_heads, given)
+    links = {option: str(OBJECTIVE / option) for option in models}
+    # `names` are of the paths in params.yaml.
+    linked = replace(config, objective_options=config.objective_options | links)
+    return Pretraining(
+        config=linked,
+        model=model,
+        data=data,
+        accelerator=accelerator,
+        checkpoints=names.checkpoints,
+        supervision=supervision,
+        stable=names.stable_phases,
+        new_heads=new_heads,
+        published=None if config.init_from is None else published,
+    )
 
 
 def _eval_pairs(config: PretrainConfig, tokenizer: Tokenizer) -> EvalPairs:

@@ -140,7 +140,7 @@ class Grid:
         try:
             finished = [setting for setting in self._settings if not any(map(self._is_missing, setting))]
             if any(made in setting for setting in finished):
-                self._forget_weights([[self._finished(task) for task in setting] for setting in finished])
+                self._keep_only_leading_weights([[self._kept_run(task) for task in setting] for setting in finished])
         finally:
             one_at_a_time.release()
 
@@ -155,8 +155,8 @@ class Grid:
             self._finetuning.advise(self._encoder, highest)
         done: list[list[Run]] = []
         for setting in self._settings:
-            done.append([self._made(task, report) for task in setting])
-            self._forget_weights(done)
+            done.append([self._kept_or_made_run(task, report) for task in setting])
+            self._keep_only_leading_weights(done)
         chosen, saved = self._leading(done)
         return Outcome(
             runs=[run for runs in done for run in runs],
@@ -169,21 +169,23 @@ class Grid:
     def _flat(self) -> list[RunConfig]:
         return [task for setting in self._settings for task in setting]
 
-    def _made(self, task: RunConfig, report: Report) -> Run:
-        """A run, which is made if it is not there."""
+    def _kept_or_made_run(self, task: RunConfig, report: Report) -> Run:
+        """The run of `task`: as it was kept, with its curves reported again, or made now."""
         record = self._checkpoints(task).latest()
         if record is None:
             record = self.make(task, report)
         else:
             report_again(record["curves"], self._named(report, task))
-        return self._run(task, record)
+        return self._run_of(task, record)
 
-    def _finished(self, task: RunConfig) -> Run:
+    def _kept_run(self, task: RunConfig) -> Run:
+        """The run of `task`, which has finished."""
         record = self._checkpoints(task).latest()
         assert record is not None, f"{self._title(task)} has not finished"
-        return self._run(task, record)
+        return self._run_of(task, record)
 
-    def _run(self, task: RunConfig, record: Mapping[str, Any]) -> Run:
+    def _run_of(self, task: RunConfig, record: Mapping[str, Any]) -> Run:
+        """The run of `task` that is kept as `record`."""
         evaluated = sum(each["examples"] for split, each in self._finetuning.counts.items() if split != "train")
         return Run(
             task=task,
@@ -226,7 +228,7 @@ class Grid:
         chosen = [*done[best_setting(done, self._metric)]]
         return chosen, chosen[median_run(chosen, self._metric)]
 
-    def _forget_weights(self, done: Sequence[Sequence[Run]]) -> None:
+    def _keep_only_leading_weights(self, done: Sequence[Sequence[Run]]) -> None:
         """Drop the weights of all runs so far but the leading one, which may be chosen in the end."""
         _, leading = self._leading(done)
         for task in (run.task for runs in done for run in runs if run.task != leading.task):

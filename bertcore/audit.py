@@ -270,9 +270,12 @@ class Audit:
             )
 
     def _places_are_off(self) -> bool:
-        """By more than chance. Spans begin at words of one length alike only if their neighbours are alike, too, as
-        those are taken that fit: where the lengths of words vary with the place, as behind titles, sound spans are off
-        by a few percent, which enough text tells from chance."""
+        """Whether the places of predictions are off by more than chance.
+
+        A span is taken only where it fits, which depends on the lengths of its neighbours: where these vary with the
+        place, as behind titles, even sound spans are off by a few percent, which is more than chance in a large text.
+        `_BORNE` allows for that.
+        """
         found, expected = self.places
         borne = _BORNE if self.config.longest > 1 else 0.0
         nearest = np.clip(found, expected * (1 - borne), expected * (1 + borne))

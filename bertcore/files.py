@@ -76,8 +76,8 @@ def unfinished(directory: Path) -> list[Path]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds the exclusive lock on a file, which the system frees however its holder ends. Nobody does
-    on one that is not there; who only looks holds it shared for a moment, which no other look takes for a holder."""
+    """Whether a process holds the exclusive lock on a file, which the system frees however that process ends; False
+    where there is no file. Looking takes a shared lock for a moment, which other looks do not take for a holder."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -114,14 +114,15 @@ def clear_unfinished(directory: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         _lock_of(path).unlink(missing_ok=True)
     for lock in directory.parent.glob(f"{glob.escape(f'.{directory.name}-')}*{_UNFINISHED}{_LOCK}"):
-        # Of one that was killed just before it began, or after it had ended; and not of one that has just begun.
+        # Its process was killed before it made the directory or after it renamed it. One that has only just made the
+        # lock's file, and may not have locked it yet, is left alone.
         with suppress(FileNotFoundError):
             if time.time() - lock.stat().st_mtime > _BEGINNING and not is_locked(lock):
                 lock.unlink()
 
 
 _BEGINNING = 60.0
-"""Seconds within which who has made a lock's file has it locked."""
+"""Seconds between making a lock's file and locking it, at most."""
 
 
 @contextmanager

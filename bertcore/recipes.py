@@ -460,9 +460,9 @@ def _published(name: str, given: Any) -> dict[str, Any]:
 
 
 def _fitting(recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:
-    """A recipe's values for `pretrain`, without a warm-up that would be a large part of a shorter training. Its rates
-    of embeddings, head and vectors keep their shares of a `learning_rate` that is given; with another optimizer neither
-    says anything, and nor does the decay that its own one needs. Its `objective_options` are of its objective."""
+    """A recipe's values for `pretrain`, without those that do not fit what is given: `objective_options` of another
+    objective, a warm-up too long for `max_steps`, all rates and `hidden_weight_decay` of another optimizer. The rates
+    of embeddings, head and vectors keep their ratio to a given `learning_rate`."""
     values = given if isinstance(given, Mapping) else {}
     steps, rate = values.get("max_steps"), values.get("learning_rate")
     found = dict(recipe)

@@ -18,8 +18,8 @@ MERGES = VOCABULARY / "merges"
 MINIMAL_PAIRS = INPUTS / "minimal_pairs"
 EVAL_PAIRS = INPUTS / "eval_pairs"
 TEXT = INPUTS / "text.json"
-"""What the card of an encoder says of its text, and its minimal pairs depend on: `sources` and `language` of section
-corpus, and none of what only changes the text where it changes `CORPUS`, too."""
+"""`sources` and `language` of section corpus, for the encoder's card and the minimal pairs of its text; without the
+section's other keys, whose effect shows in `CORPUS` already."""
 CORPUS = Path("data/corpus")
 TOKENIZER = Path("models/tokenizer")
 SHARDS = Path("data/shards")

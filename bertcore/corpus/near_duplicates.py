@@ -56,8 +56,8 @@ class NearDuplicatesConfig:
 
 
 class NearDuplicates:
-    """The documents that were kept so far: of each one its signature and, by band, its number. All are on disk, the
-    bands sorted, but for the latest ones, which are held with their places among those."""
+    """The signatures of the documents kept so far, and by band the numbers of the documents that have it. The latest
+    are in memory, numbered among themselves; all others are on disk, their bands sorted."""
 
     def __init__(self, config: NearDuplicatesConfig, directory: Path, most: int = MOST):
         self._threshold, self._bands, self._most = config.threshold, bands(config.threshold), most

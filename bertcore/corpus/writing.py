@@ -132,9 +132,8 @@ def write_shard(plan: ShardPlan) -> list[Path]:
 
 @contextmanager
 def _written(path: Path, unfinished: Path) -> Iterator[pa.NativeFile]:
-    """Takes the place of `path` when the block ends without an error. Until then it stands beside `unfinished`, among
-    the parts, with which goes what a killed worker leaves. Not onto the disk: where the machine fails, all begins
-    anew."""
+    """A file that becomes `path` when the block ends without an error. Until then it lies beside `unfinished`, among
+    the parts, and is removed with them if the worker is killed. Not synced: if the machine fails, all begins anew."""
     beside = unfinished.with_name(f".{unfinished.name}.{socket.gethostname()}.{os.getpid()}")
     with pa.OSFile(str(beside), "wb") as sink:
         yield sink

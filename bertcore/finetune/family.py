@@ -104,8 +104,8 @@ class Family(Protocol):
         says, of all sequences or of all tokens."""
 
     def tune(self, predictions: dict[str, Any]) -> dict[str, float]:
-        """Set what examples outside of the training tell best, where the task asks for it, in the predictions of all
-        splits, in place: found on the split `CHOICE`. Name of the parameter -> value found."""
+        """Where the task asks for it, choose a parameter on the split `CHOICE`, which is not trained on, and set it in
+        the predictions of all splits, in place. Name of the parameter -> chosen value; empty where nothing is."""
         return {}
 
 

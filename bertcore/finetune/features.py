@@ -67,7 +67,7 @@ class Features:
     groups: NDArray[np.int64] | None = None
     """(G + 1,): the sequences groups[g] to groups[g + 1] are learned in one batch; None: each sequence by itself."""
     cut: NDArray[np.bool_] | None = None
-    """(examples,) whether the sequences of one leave out something at an end of its texts; None: nobody has looked."""
+    """(examples,) whether an end of the example's texts is in none of its sequences; None: not determined."""
     counts: dict[str, int] = field(default_factory=dict)
     """What the sequences do not show of the texts, by reason -> number of examples."""
 

@@ -34,7 +34,7 @@ class Words:
     starts: NDArray[np.int64]
     """(W,) where each word begins in the tokens."""
     ends: NDArray[np.int64]
-    """(W + 1,) pieces of all words up to and without each word, and of all."""
+    """(W + 1,) number of pieces before each word, and in all words."""
     offsets: NDArray[np.int64]
     """(N + 1,) where each sequence begins in the words."""
 

@@ -16,8 +16,9 @@ from bertcore.training.state import TrainingState
 from bertcore.training.stopping import StopRequest
 
 _TIMES = 50
-"""How many times as long as writing a checkpoint took until the clock asks for the next: all processes wait for it, and
-so lose at most a fiftieth of their time, however large the model and slow the disk."""
+"""After at least this many times the seconds that writing the last checkpoint took, the clock asks for the next: all
+processes wait while one is written, and so lose at most a fiftieth of their time, however large the model and slow the
+disk."""
 
 
 @dataclass(frozen=True, kw_only=True)

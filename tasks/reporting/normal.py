@@ -88,10 +88,11 @@ def nearest_curve(curves: Sequence[Curve], architecture: str, preset: str, vocab
 
 
 def carried_instead(found: float, tokens: float, entries: int) -> int | None:
-    """The vocabulary that a text of so many tokens carries, where one of `entries` is far too large for it: its entry
-    at the 95th percentile occurs `found` times. None where it is not; 0 where the tokens are not known.
+    """The vocabulary size that fits a text of `tokens`, where `entries` are far too many; None where they are not,
+    0 where `tokens` is 0, which stands for unknown.
 
-    A vocabulary that the text carries may have such entries, too: pieces of longer ones, which came later.
+    `found`: occurrences of the entry at the 95th percentile. That it is rare does not prove `entries` too many: pieces
+    that longer entries have absorbed are rare in a vocabulary of any size.
     """
     if found >= FAR_TOO_FEW:
         return None

@@ -77,11 +77,11 @@ def recorded_hashes() -> dict[str, str]:
 
 
 def data_hashes(paths: list[str]) -> dict[str, str]:
-    """path -> hash of those of `paths` that are data: as recorded, else computed, and so of a note in the place of an
-    out that a run leaves out.
+    """path -> DVC hash of those of `paths` that are data: from dvc.lock, or computed where it has none, or where a note
+    stands in the place of an out that the run leaves out.
 
-    A part of an out (the links below data/inputs) has no hash in dvc.lock but as the dep of an earlier run, and nothing
-    there tells that the file is the same still. To read it once more takes little beside what the stage does with it.
+    Of a part of an out (a link below data/inputs) dvc.lock knows only what an earlier run read, which may be outdated:
+    its hash is computed, which costs little beside the stage's own work.
     """
     recorded = recorded_hashes()
     data = [path for path in paths if path in recorded or (Path(path).parts[0] in _DATA and Path(path).exists())]

@@ -245,7 +245,7 @@ def _parent(client: MlflowClient, experiment: str, tags: Mapping[str, str]) -> s
 
 
 def log_params(client: MlflowClient, run_id: str, values: Mapping[str, Any]) -> None:
-    # Also of a file that no stage has checked yet: a name that MLflow does not take is for the check to tell.
+    # It may be that no stage has checked params.yaml yet; a name that MLflow refuses is for that check to report.
     named = {_NO_NAME.sub("_", name)[:MAX_ENTITY_KEY_LENGTH]: value for name, value in params.flatten(values).items()}
     entries = [Param(name, str(value)[:_LONGEST_PARAM]) for name, value in named.items()]
     for start_index in range(0, len(entries), _PARAMS_PER_CALL):

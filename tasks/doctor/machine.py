@@ -29,6 +29,9 @@ PROCESS_BYTES = 500 * 2**20
 """Of a training process before it holds anything: the interpreter, torch, MLflow."""
 UNCERTAINTY = 1.3
 """How far the estimate of the memory may be off, to either side."""
+_GROWTH = 4
+"""Times as much as it needs at first a training on a CPU may hold after hours, as kernels are compiled for each shape
+and the heap goes to pieces: a mini 3.7 times after 9,400 steps, a tiny 1.7 times after 750 (docs/limits.md)."""
 LONG_DAYS = 14
 """A pre-training that takes longer is hardly meant for this machine."""
 _WORTH_COMPILING = 10
@@ -97,11 +100,11 @@ def check_memory(plan: Plan, here: Memory | None = None) -> Finding:
         "or free memory"
     )
     if device().type == "cuda":
-        here, place = here or _memory_of_gpus(), "on the GPU"
+        here, place, later = here or _memory_of_gpus(), "on the GPU", ""
     else:
         need = processes * (need + PROCESS_BYTES)
-        here, place = here or memory(), "of memory"
-    text = f"pre-training needs about {size(need)}; of {size(here.whole)} {place}, {size(here.free)} are free"
+        here, place, later = here or memory(), "of memory", f", up to {size(_GROWTH * need)} after hours"
+    text = f"pre-training needs about {size(need)}{later}; of {size(here.whole)} {place}, {size(here.free)} are free"
     if need * UNCERTAINTY <= here.free:
         return ok("memory", text)
     # Weights that are divided among processes need less than what was computed.

@@ -31,7 +31,7 @@ UNCERTAINTY = 1.3
 """How far the estimate of the memory may be off, to either side."""
 _GROWTH = 4
 """Times as much as it needs at first a training on a CPU may hold after hours, as kernels are compiled for each shape
-and the heap goes to pieces: a mini 3.7 times after 9,400 steps, a tiny 1.7 times after 750 (docs/limits.md)."""
+and the heap goes to pieces: a mini 3.7 times after 9,400 steps, a tiny 2.1 times after 3,200 (docs/limits.md)."""
 LONG_DAYS = 14
 """A pre-training that takes longer is hardly meant for this machine."""
 _WORTH_COMPILING = 10

@@ -21,7 +21,7 @@ from bertcore.examples.bad_rows import (
     OnError,
     has_words,
 )
-from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet
+from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet, composed
 from bertcore.examples.splits import SplitOptions, find_splits, with_dev
 from bertcore.examples.table_rows import (
     HIDDEN,
@@ -190,7 +190,7 @@ def _label(cell: Any, choices: list[str], options: ChoicesOptions) -> int:
 
 
 def _place(label: str, names: str | Sequence[str]) -> int:
-    names = list(names)
+    names = list(map(composed, names))
     return names.index(label) if label in names else -1
 
 

@@ -27,7 +27,7 @@ from bertcore.examples.bad_rows import (
     OnError,
     decode,
 )
-from bertcore.examples.schema import TAGGING, ExampleSet
+from bertcore.examples.schema import TAGGING, ExampleSet, composed
 from bertcore.examples.splits import SplitOptions, find_splits, with_dev
 
 BROKEN_TAG, REPAIRED = "tag without a form", "tag that breaks the scheme, repaired"
@@ -68,6 +68,11 @@ class ConllOptions(SplitOptions):
     """What becomes of a bad row. `strict`: it is named and ends the stage; `skip`: a tag that breaks the scheme is
     mended, the sentence of any other bad row left out, and both are counted."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.labels is not None:
+            object.__setattr__(self, "labels", list(map(composed, self.labels)))
+
 
 @dataclass(frozen=True)
 class Sentence:
@@ -94,6 +99,7 @@ def from_sentences(
     sentences: Mapping[str, list[Sentence]], where: Mapping[str, str], options: ConllOptions, bad: BadRows
 ) -> ExampleSet:
     """The sentences of each split, train first, as a tagging task; errors name a split's file as `where` does."""
+    sentences = {split: list(map(_with_composed_tags, found)) for split, found in sentences.items()}
     if options.scheme == "auto" and tag_schemes.is_bilou(sentence.tags or [] for sentence in sentences["train"]):
         sentences = {split: list(map(_from_bilou, found)) for split, found in sentences.items()}
         where = {split: f"{name} (BILOU, with E for L and S for U)" for split, name in where.items()}
@@ -123,6 +129,10 @@ def from_sentences(
         splits=tables,
         dropped=dict(bad.counts),
     )
+
+
+def _with_composed_tags(sentence: Sentence) -> Sentence:
+    return sentence if sentence.tags is None else replace(sentence, tags=list(map(composed, sentence.tags)))
 
 
 def _from_bilou(sentence: Sentence) -> Sentence:

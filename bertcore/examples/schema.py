@@ -1,6 +1,7 @@
 """What every task's data looks like after reading: an `ExampleSet`, kept as a Parquet file per split + `task.json`."""
 
 import json
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +87,11 @@ def _inputs(table: pa.Table) -> Iterator[str]:
 
 
 _NO_INPUT = ("id", "title", "label", "labels", "tags", "answers")
+
+
+def composed(label: str) -> str:
+    """A label as it is kept and compared: in Unicode's composed form (NFC), as é may be one character or two."""
+    return unicodedata.normalize("NFC", label)
 
 
 def schema_of(family: str, labels: list[str] | None) -> pa.Schema:

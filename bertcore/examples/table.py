@@ -24,7 +24,7 @@ from bertcore.examples.bad_rows import (
     OnError,
     has_words,
 )
-from bertcore.examples.schema import ExampleSet, schema_of
+from bertcore.examples.schema import ExampleSet, composed, schema_of
 from bertcore.examples.splits import SplitOptions, find_splits, first_of, with_dev
 from bertcore.examples.table_rows import (
     HIDDEN,
@@ -94,6 +94,8 @@ class TableOptions(TextLayout, SplitOptions):
             raise ValueError(f"metrics: found {self.metrics}, expected one or more, each of them once, or null")
         if self.labels is not None and self.kind == "regression":
             raise ValueError(f"labels: found {self.labels} with kind regression, expected null; remove it")
+        if self.labels is not None:
+            object.__setattr__(self, "labels", list(map(composed, self.labels)))
         names, least = set(self.labels or ()), 2 if self.kind == "classification" else 1
         if self.labels is not None and (len(names) < max(len(self.labels), least) or "" in names):
             raise ValueError(

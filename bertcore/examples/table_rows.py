@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from bertcore.compressed import parse_json, plain_ending, read_bytes, read_json, read_lines, refuse_directory
 from bertcore.errors import InputError
 from bertcore.examples.bad_rows import NOT_TEXT, NOT_UTF8, WRONG_COLUMNS, BadRowError, BadRows, decode
+from bertcore.examples.schema import composed
 
 Row: TypeAlias = Mapping[str, Any]
 NumberedRow: TypeAlias = tuple[int, Row | BadRowError]
@@ -231,7 +232,9 @@ def name_of(cell: Any) -> str:
     if isinstance(cell, (list, dict, bytes)):
         message = f"found the label {str(cell)[:60]} ({type(cell).__name__}), expected a name or a number"
         raise BadRowError(NO_NAME, message)
-    return "" if cell is None or cell != cell else str(_whole(cell)).strip()  # NaN is pandas' for a missing cell
+    if cell is None or cell != cell:  # NaN is pandas' for a missing cell
+        return ""
+    return composed(str(_whole(cell)).strip())
 
 
 def whole_number(text: str) -> int | None:

@@ -146,6 +146,13 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
+@pytest.mark.parametrize(("label", "choice"), [("caf\u00e9", "cafe\u0301"), ("cafe\u0301", "caf\u00e9")])
+def test_a_label_is_the_choice_that_looks_the_same(label: str, choice: str, tmp_path: Path) -> None:
+    content = json.dumps({"context": "x", "choices": ["tea", choice], "label": label}) + "\n"
+    dev = read(both(tmp_path, ".jsonl", content), label_is="text").splits["dev"]
+    assert dev["label"].to_pylist() == [1] and dev["choices"].to_pylist() == [["tea", choice]]
+
+
 def test_more_letters_than_one_are_no_label(tmp_path: Path) -> None:
     content = '{"sentence": "x", "a": "1", "b": "2", "key": "AB"}\n'
     with pytest.raises(InputError, match=r"found the label 'AB' \(label_is: letter\)"):

@@ -221,6 +221,16 @@ def test_a_single_tag_is_nothing_to_learn(tmp_path: Path) -> None:
         conll.read(tmp_path, ConllOptions())
 
 
+def test_tags_that_look_the_same_are_one(tmp_path: Path) -> None:
+    """An é of one character, and of two."""
+    content = "a B-caf\u00e9\nb I-cafe\u0301\nc O\n"
+    files(tmp_path, train=content, dev=content)
+    for options in (ConllOptions(), ConllOptions(labels=["cafe\u0301"])):
+        examples = conll.read(tmp_path, options)
+        assert examples.labels == ["O", "B-caf\u00e9", "I-caf\u00e9"]
+        assert examples.splits["dev"]["tags"].to_pylist() == [["B-caf\u00e9", "I-caf\u00e9", "O"]]
+
+
 def test_labels_may_be_given(tmp_path: Path) -> None:
     files(tmp_path, train="a B-A\n", dev="a B-NEW\n")
     examples = conll.read(tmp_path, ConllOptions(labels=["NEW", "A"]))

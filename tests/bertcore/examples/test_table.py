@@ -157,6 +157,19 @@ def test_regression(tmp_path: Path) -> None:
     assert examples.metrics == ["pearson", "spearmanr"]
 
 
+def test_labels_that_look_the_same_are_one(tmp_path: Path) -> None:
+    """An é of one character, and of two."""
+    both(tmp_path, ".tsv", "text\tlabel\na\tcaf\u00e9\nb\tcafe\u0301\nc\tth\u00e9\n".encode())
+    one, other = "caf\u00e9", "th\u00e9"
+    for options in ({}, {"labels": ["cafe\u0301", "the\u0301"]}):
+        examples = read(tmp_path, **options)
+        assert examples.labels == [one, other]
+        assert examples.splits["train"]["label"].to_pylist() == [one, one, other]
+    assert read(tmp_path, kind="multi_label").splits["train"]["labels"].to_pylist() == [[one], [one], [other]]
+    with pytest.raises(ValueError, match="expected 2 or more names, each of them once"):
+        TableOptions(labels=["cafe\u0301", "caf\u00e9"])
+
+
 def test_labels_and_metrics_may_be_given(tmp_path: Path) -> None:
     examples = read(both(tmp_path, ".csv", as_csv(",")), labels=["yes", "no", "maybe"], metrics=["mcc"])
     assert (examples.labels, examples.metrics) == (["yes", "no", "maybe"], ["mcc"])

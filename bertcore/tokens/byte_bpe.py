@@ -203,7 +203,8 @@ def require_entries(
     """`InputError` where a special token (of `whose` model), a byte or a part of a merge is missing."""
     if missing := [token for token in special.names if token not in vocabulary]:
         raise InputError(
-            f"{where}: {', '.join(missing)} not found, expected {whose}'s special tokens; add them to the vocabulary"
+            f"{where}: {', '.join(missing)} not found, expected {whose}'s special tokens; give a byte-level BPE that "
+            "has them, or put them in the place of entries that nothing uses"
         )
     if missing := sorted(set(pre_tokenizers.ByteLevel.alphabet()) - vocabulary.keys()):
         raise InputError(

@@ -100,13 +100,16 @@ def read_vocabulary(lines: Iterable[str], where: str) -> dict[str, int]:
     for number, line in enumerate(lines, 1):
         token = line.rstrip("\r\n")
         if token in vocabulary:
+            first = vocabulary[token] + 1
             raise InputError(
-                f"{where}:{number}: the entry {token!r} stands already in line {vocabulary[token] + 1}; remove one"
+                f"{where}:{number}: the entry {token!r} stands already in line {first}; put another text, such as "
+                f"[unused_{first}], in line {first}, so that all ids stay: transformers takes the last line of an entry"
             )
         vocabulary[token] = number - 1
     if missing := [token for token in SPECIAL_TOKENS if token not in vocabulary]:
         raise InputError(
-            f"{where}: {', '.join(missing)} not found, expected BERT's special tokens; add them to the vocabulary"
+            f"{where}: {', '.join(missing)} not found, expected BERT's special tokens; give a WordPiece vocabulary, an "
+            "entry a line, that has them, or put them in the place of entries that nothing uses"
         )
     return vocabulary
 

@@ -126,10 +126,25 @@ def test_the_published_vocabularies_encode_wikipedia_as_transformers_does(
 
 
 def test_a_bad_vocabulary_file_is_named() -> None:
-    with pytest.raises(InputError, match=r"v.txt:7: the entry 'a' stands already in line 6"):
-        read_vocabulary([*SPECIAL_TOKENS, "a", "a"], "v.txt")
-    with pytest.raises(InputError, match=r"v.txt: \[MASK\] not found"):
+    said = r"v.txt:8: the entry 'a' stands already in line 6; put another text, such as \[unused_6\], in line 6"
+    with pytest.raises(InputError, match=said):
+        read_vocabulary([*SPECIAL_TOKENS, "a", "b", "a"], "v.txt")
+    with pytest.raises(
+        InputError, match=r"v.txt: \[MASK\] not found, .*; give a WordPiece vocabulary, an entry a line"
+    ):
         read_vocabulary([*SPECIAL_TOKENS[:-1], "a"], "v.txt")
+
+
+def test_the_remedy_for_an_entry_that_stands_twice_leaves_all_ids_as_transformers_has_them(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    entries = [*SPECIAL_TOKENS, "a", "b", "a"]
+    (tmp_path / "vocab.txt").write_text("\n".join(entries))
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    entries[5] = "[unused_6]"
+    mended = make_tokenizer(read_vocabulary(entries, "v.txt"), lowercase=True)
+    assert mended.encode("a b").ids == theirs("a b")["input_ids"] == [2, 7, 6, 3]
 
 
 def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:

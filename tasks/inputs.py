@@ -36,7 +36,7 @@ from bertcore.finetune.families import FAMILIES
 from bertcore.minimal_pairs.pairs import read_pairs
 from bertcore.model.huggingface import checked_config, load_config
 from bertcore.objectives.pretraining import models_of
-from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, Vocabulary
 from bertcore.training.config import PretrainConfig
 from tasks import contradictions, environment, params
 from tasks.links import link, minimal_pairs, named
@@ -70,7 +70,7 @@ def run(_: StageRun) -> None:
         with params.naming("corpus.exclude"):
             excluded_ids([] if configs["corpus"].exclude is None else [Path(configs["corpus"].exclude).expanduser()])
         _check_vocabulary(configs["tokenizer"])
-        _check_pretraining(configs["pretrain"])
+        _check_pretraining(configs["pretrain"], configs["tokenizer"])
         for each in minimal_pairs(values):
             if each.uri is not None:
                 read_pairs(Path(each.uri).expanduser())
@@ -125,17 +125,29 @@ def _given_tokenizer(config: TokenizerConfig) -> Tokenizer:
     return KINDS[config.kind].read(files, config.lowercase, f"params.yaml: tokenizer.vocab_file: {config.vocab_file}")
 
 
-def _check_pretraining(config: PretrainConfig) -> None:
-    """Whether the models that it begins with can be used."""
-    _check_model(config.init_from, "pretrain.init_from")
+def _check_pretraining(config: PretrainConfig, tokenizer: TokenizerConfig) -> None:
+    """Whether the models that it begins with can be used, and the first be saved with the given vocabulary."""
+    begun_with = {} if config.init_from is None else {"pretrain.init_from": config.init_from}
     for option, name in models_of(config.objective, config.objective_options).items():
-        _check_model(name, f"pretrain.objective_options.{option}")
+        begun_with[f"pretrain.objective_options.{option}"] = name
+    for key, name in begun_with.items():
+        _check_model(name, key)
+        if name == config.init_from:
+            _check_padding(name, key, _given_tokenizer(tokenizer))
+
+
+def _check_padding(name: str, key: str, tokenizer: Tokenizer) -> None:
+    """Whether the model can be saved with the tokenizer's id of the padding."""
+    with params.naming(key):
+        load_config(Path(name)).with_padding(Vocabulary.of(tokenizer).pad, name)
 
 
 def _check_models(name: str, task: TaskConfig, config: TokenizerConfig) -> Tokenizer | None:
     """Whether the models that a task begins with can be used, and a teacher with the tokenizer of its student, where
     that is there already. The teacher's tokenizer, if there is one."""
     student = _check_model(task.init_from, f"finetune.tasks.{name}.init_from", with_tokenizer=True)
+    if task.init_from is not None and student is not None:
+        _check_padding(task.init_from, f"finetune.tasks.{name}.init_from", student)
     if task.distillation is None:
         return None
     teacher, key = task.distillation.teacher, f"finetune.tasks.{name}.distillation.teacher"

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from tokenizers import Tokenizer
 from torch import nn
 
 from bertcore.errors import ArtifactError
 from bertcore.export.kinds import ROWS, kind_of_class
 from bertcore.export.padded import PADDED
+from bertcore.finetune.encoder_tokenizer import check_files, same_entries
 from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import CRF, READING, WEIGHTS, load_config, with_labels
-from bertcore.tokens.tokenizer import Vocabulary, entries_of, load_tokenizer, tokenizer_kind
+from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 
 OTHER_KEYS = {
     *("add_cross_attention", "architectures", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout", "dtype"),
@@ -30,7 +30,6 @@ OTHER_KEYS = {
 """What else transformers knows, in version 4 or 5."""
 OWN_KEYS = {CRF, READING}
 """What it passes over: the scores of a chain of tags, and how a fine-tuned model reads its texts."""
-SAMPLE = ("Text goes in at the top.", "What comes out?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,26 +105,10 @@ def check_tokenizer(saved: Saved, source: Path | None = None) -> None:
             f"{saved.directory}/config.json: pad_token_id: found {saved.config.pad_token_id}, expected {pad}, "
             f"the id of {tokenizer.id_to_token(pad)} in tokenizer.json; save the model again"
         )
-    beside = saved.directory / tokenizer_kind(tokenizer).entries_file
-    if beside.exists():
-        _same_entries(beside, {token: index for index, token in enumerate(entries_of(beside))}, path, entries)
+    check_files(saved.directory, tokenizer, vocabulary)
     if source is not None:
         known = load_tokenizer(source).get_vocab(with_added_tokens=True)
-        _same_entries(path, entries, source / "tokenizer.json", known)
-    _check_layout(path, tokenizer, vocabulary)
-
-
-def _check_layout(path: Path, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
-    texts = [tokenizer.encode(text, add_special_tokens=False).ids for text in SAMPLE]
-    for count, encoding in enumerate((tokenizer.encode(SAMPLE[0]), tokenizer.encode(*SAMPLE)), 1):
-        ids, types = (each.tolist() for each in vocabulary.sequence(*texts[:count]))
-        if encoding.ids != ids or encoding.type_ids != types:
-            tokens = [tokenizer.id_to_token(index) or "" for index in ids]
-            raise ArtifactError(
-                f"{path}: found the tokens {' '.join(encoding.tokens)} of types {encoding.type_ids}, expected "
-                f"{' '.join(tokens)} of types {types}; save the tokenizer with its kind's "
-                "post-processor"
-            )
+        same_entries(path, entries, source / "tokenizer.json", known)
 
 
 def _labels(path: Path, raw: dict[str, Any]) -> int:
@@ -152,13 +135,3 @@ def _same_keys(path: Path, found: set[str], expected: set[str], allowed: set[str
             if keys
         ]
         raise ArtifactError(f"{path}: found {' and '.join(parts)} of {len(expected)} keys expected; {remedy}")
-
-
-def _same_entries(path: Path, found: dict[str, int], other: Path, expected: dict[str, int]) -> None:
-    differing = sorted(token for token in found.keys() | expected.keys() if found.get(token) != expected.get(token))
-    if differing:
-        token = differing[0]
-        raise ArtifactError(
-            f"{path}: {len(differing)} entries are not those of {other}: found {token!r} as {found.get(token)}, "
-            f"expected {expected.get(token)}; save the tokenizer that the model was trained with"
-        )

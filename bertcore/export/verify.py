@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from bertcore.errors import ArtifactError, BertcoreError
-from bertcore.export.directory import SAMPLE, Saved, check_tokenizer, read_config, read_model
+from bertcore.export.directory import Saved, check_tokenizer, read_config, read_model
 from bertcore.export.gate import ACCEPTED, REJECTED
 from bertcore.export.kinds import ROWS, TOKEN, kind_of_class, outputs_of_class
 from bertcore.export.probe import Expected, Probe, require_equal
+from bertcore.finetune.encoder_tokenizer import SAMPLE
 from bertcore.model.config import architecture_of
 from bertcore.model.encoder import Kind
 from bertcore.tokens.tokenizer import load_tokenizer

@@ -12,11 +12,12 @@ import torch
 from tokenizers import Tokenizer
 
 from bertcore.errors import ArtifactError
+from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.family import Family
 from bertcore.model.config import architecture_of
 from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import CRF, load_config, load_pretrained
-from bertcore.tokens.tokenizer import check_entries, entries_in
+from bertcore.tokens.tokenizer import by_id, check_entries, load_tokenizer
 
 
 def load_teacher(directory: Path, name: str, family: Family, tokenizer: Tokenizer) -> EncoderModule:
@@ -60,8 +61,9 @@ def check_teachers_entries(directory: Path, name: str, tokenizer: Tokenizer) -> 
     """`ArtifactError` unless every id means to the teacher what it means to the student's `tokenizer`."""
     vocab_size = load_config(directory).vocab_size
     remedy = "give a teacher with the student's tokenizer"
-    ids, theirs = tokenizer.get_vocab(), entries_in(directory)
-    mine = sorted(ids, key=ids.__getitem__)
+    with tokenizer_directory(directory) as files:
+        theirs = by_id(load_tokenizer(files).get_vocab(with_added_tokens=True))
+    mine = by_id(tokenizer.get_vocab(with_added_tokens=True))
     if vocab_size < len(mine) or len(theirs) < len(mine):
         raise ArtifactError(
             f"{name}: found {len(theirs):,} entries in its tokenizer and a vocab_size of {vocab_size:,}, expected the "

@@ -1,7 +1,7 @@
 """The tokenizer in an encoder's own directory, of which older checkpoints keep the vocabulary alone."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
 from bertcore.model.encoder_config import EncoderConfig
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE, TokenizerKind, max_length_of
-from bertcore.tokens.tokenizer import KINDS, Vocabulary, load_tokenizer
+from bertcore.tokens.tokenizer import KINDS, Vocabulary, ids_of, load_tokenizer, size_of, tokenizer_kind
+
+SAMPLE = ("Text goes in at the top.", "What comes out?")
+"""Two texts by which layouts are told apart."""
 
 
 @contextmanager
@@ -56,23 +59,71 @@ def tokenizer_for(encoder: Path, config: EncoderConfig) -> Tokenizer:
 
 
 def readable_tokenizer(encoder: Path) -> Tokenizer:
-    """The tokenizer of `encoder`, a Hugging Face directory; `ArtifactError` where it has none, or one of a kind that no
-    stage reads texts with."""
+    """The tokenizer of `encoder`, a Hugging Face directory; `ArtifactError` where it has none, one of a kind that no
+    stage reads texts with, or one with which no model can be saved (`check_files`)."""
     with tokenizer_directory(encoder) as directory:
         tokenizer = load_tokenizer(directory)
-    try:
-        Vocabulary.of(tokenizer)
-    except ArtifactError as error:
-        raise ArtifactError(f"{encoder}/{error}; give a model with such a tokenizer") from None
+        try:
+            vocabulary = Vocabulary.of(tokenizer)
+        except ArtifactError as error:
+            raise ArtifactError(f"{encoder}/{error}; give a model with such a tokenizer") from None
+        check_files(directory, tokenizer, vocabulary)
     return tokenizer
+
+
+def check_files(directory: Path, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
+    """`ArtifactError` unless `tokenizer`, which was read from `directory` and has the `vocabulary`, lays texts out as
+    its kind does, and has the entries of the vocab.txt or vocab.json there, if there is one.
+
+    Tokens that were added to a trained tokenizer may be missing in that file, as `transformers` leaves them out.
+    """
+    path = directory / TOKENIZER_FILE
+    beside = directory / tokenizer_kind(tokenizer).entries_file
+    if beside.exists():
+        entries = tokenizer.get_vocab(with_added_tokens=True)
+        added = entries.keys() - tokenizer.get_vocab(with_added_tokens=False).keys()
+        same_entries(beside, ids_of(beside), path, entries, may_lack=added)
+    _check_layout(path, tokenizer, vocabulary)
+
+
+def same_entries(
+    path: Path, found: Mapping[str, int], other: Path, expected: Mapping[str, int], may_lack: Collection[str] = ()
+) -> None:
+    """`ArtifactError` unless the entries at `path` have the ids that those at `other` have; it `may_lack` some."""
+    differing = sorted(
+        token
+        for token in found.keys() | expected.keys()
+        if found.get(token) != expected.get(token) and not (token in may_lack and token not in found)
+    )
+    if differing:
+        token = differing[0]
+        raise ArtifactError(
+            f"{path}: {len(differing)} entries are not those of {other}: found {token!r} as {found.get(token)}, "
+            f"expected {expected.get(token)}; save the tokenizer that the model was trained with"
+        )
+
+
+def _check_layout(path: Path, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
+    texts = [tokenizer.encode(text, add_special_tokens=False).ids for text in SAMPLE]
+    for count, encoding in enumerate((tokenizer.encode(SAMPLE[0]), tokenizer.encode(*SAMPLE)), 1):
+        ids, types = (each.tolist() for each in vocabulary.sequence(*texts[:count]))
+        if encoding.ids != ids or encoding.type_ids != types:
+            tokens = [tokenizer.id_to_token(index) or "" for index in ids]
+            raise ArtifactError(
+                f"{path}: found the tokens {' '.join(encoding.tokens)} of types {encoding.type_ids}, expected "
+                f"{' '.join(tokens)} of types {types}; save the tokenizer with its kind's "
+                "post-processor"
+            )
 
 
 def check_size(tokenizer: Tokenizer, config: EncoderConfig, where: str) -> None:
     """`ArtifactError` unless the encoder `config`, which is `where`, has an embedding for each of the entries."""
-    if (entries := tokenizer.get_vocab_size()) > config.vocab_size:
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    if (size := size_of(ids)) > config.vocab_size:
+        highest = "" if size == len(ids) else f", whose ids go up to {size - 1}"
         raise ArtifactError(
-            f"{where}: vocab_size: found {config.vocab_size}, expected at least the {entries} entries of "
-            "the tokenizer; use the encoder's own tokenizer"
+            f"{where}: vocab_size: found {config.vocab_size}, expected at least the {len(ids)} entries of the "
+            f"tokenizer{highest}; use the encoder's own tokenizer"
         )
 
 

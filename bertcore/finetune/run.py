@@ -31,6 +31,7 @@ from bertcore.finetune.training_rows import training_rows
 from bertcore.model.encoder import EncoderModule
 from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import FAMILY, READING, load_config, load_pretrained
+from bertcore.tokens.tokenizer import Vocabulary
 from bertcore.training.machine import make_accelerator
 from bertcore.training.metrics import Report, silent
 
@@ -199,6 +200,7 @@ class Finetuning:
                 f"{config.max_sequence_length} positions of the encoder; lower it"
             )
         self._check_segments(config, where)
+        config = config.with_padding(Vocabulary.of(self._tokenizer).pad, where)
         model = self._family.build(config.with_dropout(task.dropout, task.attention_dropout))
         if isinstance(encoder, Path):
             _load_encoder(model, encoder)

@@ -165,6 +165,11 @@ class EncoderConfig:
         """The same encoder with other `dropouts`."""
         raise NotImplementedError
 
+    def with_padding(self, pad_token_id: int, where: str) -> Self:  # noqa: ARG002 (of those that cannot)
+        """The same encoder for a tokenizer whose [PAD] has that id; `ArtifactError`, which calls it `where`, if what it
+        computes hangs on another id."""
+        return dataclasses.replace(self, pad_token_id=pad_token_id)
+
     @property
     def kept_inner(self) -> int:
         """Values that one feed-forward block keeps of a token for the backward pass, beside its own input."""

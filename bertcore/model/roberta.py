@@ -6,12 +6,13 @@ no head reads the pooled <s>.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.errors import ArtifactError
 from bertcore.model import bert, heads
 from bertcore.model.architecture import Architecture
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertModel
@@ -65,6 +66,14 @@ class RobertaConfig(BertConfig):
     @property
     def free(self) -> set[str]:
         return super().free - {"pad_token_id"}
+
+    def with_padding(self, pad_token_id: int, where: str) -> Self:
+        if pad_token_id != self.pad_token_id:
+            raise ArtifactError(
+                f"{where}: pad_token_id: found {self.pad_token_id}, expected {pad_token_id}, the id of the tokenizer's "
+                "padding, from which positions are counted; give a model whose config.json has it"
+            )
+        return self
 
 
 class RobertaEmbeddings(BertEmbeddings):

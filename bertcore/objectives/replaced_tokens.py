@@ -72,7 +72,8 @@ class ReplacedTokens(Objective):
             known = {*model.parameters(), self.generator.base_model.token_embeddings.weight}
             return [name for name, parameter in self.named_parameters() if parameter not in known]
         check_generator(model.config, place)
-        self.generator = build_pretraining(load_config(place))
+        shape = load_config(place).with_padding(model.config.pad_token_id, str(place))
+        self.generator = build_pretraining(shape)
         missing = load_pretrained(self.generator, place).missing
         discriminator_of(model.config).share(model, self.generator)
         return [f"generator.{name}" for name in missing]

@@ -19,11 +19,11 @@ from bertcore.files import write_json
 from bertcore.words import UNSPACED_SENTENCES
 
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
-_MOST = 10_000_000
+MOST = 10_000_000
+"""Entries, far above any vocabulary; with many more the trainer ends the process, without an error."""
 LARGEST = 49_984
 """Entries that `vocab_size: auto` chooses at most, a multiple of 64: those of published encoders of one language end at
 some 50,000 (RoBERTa 50,265, ModernBERT 50,368)."""
-"""Entries, far above any vocabulary; with many more the trainer ends the process, without an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class VocabularyConfig:
     def __post_init__(self) -> None:
         for name in ("vocab_size", "min_frequency", "alphabet_size", "unused_tokens", "new_entries"):
             if getattr(self, name) != "auto":
-                within(self, name, f"at most {_MOST:,}; lower it", most=_MOST)
+                within(self, name, f"at most {MOST:,}; lower it", most=MOST)
         for name in ("min_frequency", "alphabet_size"):
             within(self, name, "at least 1", least=1)
         within(self, "unused_tokens", "0 or more", least=0)

@@ -1,7 +1,7 @@
 """One interface to a tokenizer of any kind: its special tokens, where words begin, how texts are laid out."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +14,7 @@ from bertcore.compressed import parse_json, read_text
 from bertcore.config import suggest
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.tokens.byte_bpe import BYTE_BPE
-from bertcore.tokens.kind import TOKENIZER_FILE, TokenizerKind, VocabularyConfig, entries_of_file, is_whole
+from bertcore.tokens.kind import MOST, TOKENIZER_FILE, TokenizerKind, VocabularyConfig, entries_of_file, is_whole
 from bertcore.tokens.modernbert_bpe import MODERNBERT_BPE
 from bertcore.tokens.wordpiece import WORDPIECE
 
@@ -79,6 +79,7 @@ class Vocabulary:
     """What the rest of the library needs to know of a tokenizer; ids stand for its entries."""
 
     size: int
+    """One more than the highest id. Published vocabularies may have ids below that stand for nothing."""
     pad: int
     unk: int
     cls: int
@@ -102,12 +103,13 @@ class Vocabulary:
         if missing := [token for token in kind.special.names if token not in ids]:
             raise ArtifactError(f"{TOKENIZER_FILE}: {', '.join(missing)} not found, expected all of {kind.name}'s")
         pad, unk, cls_, sep, mask = (ids[token] for token in kind.special.names)
-        special, continues = np.zeros((2, len(ids)), dtype=bool)
+        size = size_of(ids)
+        special, continues = np.zeros((2, size), dtype=bool)
         special[[pad, unk, cls_, sep, mask]] = True
         continues[[index for token, index in ids.items() if kind.continues(token)]] = True
         continues[special] = False
         layout = kind.separators, kind.segment_ids, kind.blank
-        return cls(len(ids), pad, unk, cls_, sep, mask, special, continues, *layout)
+        return cls(size, pad, unk, cls_, sep, mask, special, continues, *layout)
 
     @property
     def special_per_text(self) -> int:
@@ -192,20 +194,41 @@ def vocabulary_report(tokenizer: Tokenizer, texts: Iterable[list[str]]) -> dict[
     }
 
 
-def entries_of(path: Path) -> list[str]:
-    """The entries by id of a vocab.txt, a vocab.json or a tokenizer.json, plain or packed; empty where there is none.
-    `ArtifactError` for JSON that is none of these."""
+def ids_of(path: Path) -> dict[str, int]:
+    """The ids of the entries of a vocab.txt, a vocab.json or a tokenizer.json, plain or packed; empty where there is
+    none. `ArtifactError` for JSON that is none of these."""
     if not path.is_file():
-        return []
+        return {}
     content = read_text(path)
     if not content.lstrip().startswith("{"):
-        return [line.removesuffix("\r") for line in content.rstrip("\r\n").split("\n")]
+        return {line.removesuffix("\r"): index for index, line in enumerate(content.rstrip("\r\n").split("\n"))}
     try:
         values = parse_json(content)
         ids = entries_of_file(values) if is_whole(values) else values
-        return sorted(ids, key=ids.__getitem__)
+        found = {entry: int(index) for entry, index in ids.items()}
+        if wrong := [index for index in found.values() if not 0 <= index < MOST]:
+            raise ValueError(f"the id {wrong[0]}")
+        return found
     except (ValueError, TypeError, KeyError) as error:
         raise ArtifactError(f"{path}: found no vocabulary ({' '.join(str(error).split())}); fetch it again") from None
+
+
+def size_of(ids: Mapping[str, int]) -> int:
+    """Rows that a table needs for the entries with these ids."""
+    return max(ids.values(), default=-1) + 1
+
+
+def by_id(ids: Mapping[str, int]) -> list[str]:
+    """The entries with these ids, in their order, "" for an id that stands for nothing."""
+    entries = [""] * size_of(ids)
+    for entry, index in ids.items():
+        entries[index] = entry
+    return entries
+
+
+def entries_of(path: Path) -> list[str]:
+    """The entries that `ids_of` finds, `by_id`."""
+    return by_id(ids_of(path))
 
 
 def entries_in(directory: Path) -> list[str]:
@@ -214,9 +237,10 @@ def entries_in(directory: Path) -> list[str]:
 
 
 def check_entries(found: Sequence[str], expected: Sequence[str], name: str, whose: str, remedy: str) -> None:
-    """`ArtifactError` at the first id, of those that both have, whose entry in `name` is not that of `whose`."""
+    """`ArtifactError` at the first id, of those that have an entry in both, whose entry in `name` is not that of
+    `whose`."""
     for index, (theirs, mine) in enumerate(zip(found, expected, strict=False)):
-        if theirs != mine:
+        if theirs and mine and theirs != mine:
             raise ArtifactError(
                 f"{name}: found {theirs!r} as entry {index}, expected {mine!r} as in {whose} "
                 f"({len(found):,} and {len(expected):,} entries); {remedy}"

@@ -52,7 +52,7 @@ def initial_model(
     new = _entries(tokenizer)[len(known) :] if known else []
     check_vocabulary(published, tokenizer, config.init_from, new_entries=len(new))
     theirs = load_config(published)
-    wanted = config.model.adapt(theirs)
+    wanted = config.model.adapt(theirs).with_padding(vocabulary.pad, config.init_from)
     model = build_model(config.objective, replace(wanted, max_position_embeddings=theirs.max_position_embeddings))
     missing = load_pretrained(model, published).missing
     if new:

@@ -8,10 +8,11 @@ import pytest
 import transformers
 
 from bertcore.errors import ArtifactError, InputError
-from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
+from bertcore.model.bert import BertConfig
 from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
-from bertcore.tokens.tokenizer import load_tokenizer
-from bertcore.tokens.wordpiece import SPECIAL_TOKENS
+from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
+from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
 from tests.samples import byte_tokenizer
 
 ENTRIES = [*SPECIAL_TOKENS, "the", "The", "cafe", "café", "##s", "中", "!", "x"]
@@ -67,6 +68,17 @@ def test_what_cannot_be_used_is_named(
         (encoder / "vocab.txt").write_text("a\nb\n")
     with pytest.raises(error, match=message), tokenizer_directory(encoder):
         pass
+
+
+def test_every_id_needs_an_embedding_also_behind_a_gap() -> None:
+    ids = {entry: index for index, entry in enumerate(ENTRIES)}
+    gap = make_tokenizer(ids | {"x": 20}, lowercase=True)
+    check_size(gap, BertConfig(vocab_size=21), "encoder")
+    said = "encoder: vocab_size: found 20, expected at least the 13 entries of the tokenizer, whose ids go up to 20;"
+    with pytest.raises(ArtifactError, match=said):
+        check_size(gap, BertConfig(vocab_size=20), "encoder")
+    vocabulary = Vocabulary.of(gap)
+    assert vocabulary.size == len(vocabulary.special) == len(vocabulary.continues) == 21
 
 
 def test_vocab_json_and_merges_are_a_tokenizer_too(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Replaced-token detection against a plain implementation; its samples, its generator, and what it takes over."""
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,8 @@ def test_a_published_generator_is_taken_over_with_its_shape(tmp_path: Path) -> N
     first = discriminator()
     made: Any = build_objective("replaced_tokens", first, {"generator_width": 0.5, "generator_layers": 0.5})
     save_pretrained(made.generator, tmp_path / GENERATOR)
+    config = json.loads((tmp_path / GENERATOR / "config.json").read_text())
+    (tmp_path / GENERATOR / "config.json").write_text(json.dumps(config | {"pad_token_id": 3}))
     model = discriminator()
     with torch.no_grad():
         model.base_model.token_embeddings.weight += 1.0
@@ -244,6 +247,7 @@ def test_a_published_generator_is_taken_over_with_its_shape(tmp_path: Path) -> N
     assert objective.load(model, tmp_path) == []
     generator = objective.companions[GENERATOR]
     assert generator.config.hidden_size == 16 and generator.config.num_hidden_layers == 1
+    assert generator.config.pad_token_id == model.config.pad_token_id == 0
     for name, tensor in made.generator.state_dict().items():
         if "embeddings." not in name:
             assert torch.equal(generator.state_dict()[name], tensor), name

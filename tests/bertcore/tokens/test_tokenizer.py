@@ -1,13 +1,15 @@
 """The interface to a tokenizer, against the tokenizer's own output and against another family's published layout."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, models
 
 from bertcore.errors import ArtifactError
-from bertcore.tokens.tokenizer import Vocabulary, tokenizer_kind
+from bertcore.tokens.tokenizer import Vocabulary, check_entries, entries_of, tokenizer_kind
 from tests.samples import tokenizer, vocabulary
 
 
@@ -44,3 +46,17 @@ def test_an_unknown_kind_and_a_missing_special_token_are_named() -> None:
         tokenizer_kind(Tokenizer(models.Unigram()))
     with pytest.raises(ArtifactError, match=r"\[MASK\] not found"):
         Vocabulary.of(Tokenizer(models.WordPiece({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3}, unk_token="[UNK]")))
+
+
+def test_an_id_without_an_entry_is_compared_with_nothing(tmp_path: Path) -> None:
+    """As where an entry stands twice in vocab.txt, whose last line counts."""
+    (tmp_path / "vocab.txt").write_text("a\nb\nc\nb\n")
+    (tmp_path / "vocab.json").write_text('{"a": 0, "c": 2, "b": 3}')
+    assert entries_of(tmp_path / "vocab.txt") == entries_of(tmp_path / "vocab.json") == ["a", "", "c", "b"]
+    check_entries(["a", "", "c", "b"], ["a", "x", "c", "b"], "theirs", "ours", "give it")
+    with pytest.raises(ArtifactError, match="theirs: found 'c' as entry 2, expected 'd' as in ours"):
+        check_entries(["a", "", "c", "b"], ["a", "x", "d", "b"], "theirs", "ours", "give it")
+    for wrong in (-1, 10**12):
+        (tmp_path / "vocab.json").write_text(json.dumps({"a": wrong}))
+        with pytest.raises(ArtifactError, match=rf"vocab.json: found no vocabulary \(the id {wrong}\)"):
+            entries_of(tmp_path / "vocab.json")

@@ -64,7 +64,7 @@ class Description:
                 f"{self.directory}/config.json: id2label: found the keys {', '.join(map(repr, names))}, expected "
                 "numbers from 0; save the model anew"
             )
-        return [names[index] for index in sorted(names, key=int)]
+        return [str(names[index]) for index in sorted(names, key=int)]
 
     @property
     def problem(self) -> str:

@@ -117,7 +117,7 @@ def _labels(path: Path, raw: dict[str, Any]) -> int:
         not isinstance(names, dict)
         or not names
         or set(names) != {str(index) for index in range(len(names))}
-        or indices != {label: int(index) for index, label in names.items()}
+        or indices != {str(label): int(index) for index, label in names.items()}  # names may be numbers
     ):
         raise ArtifactError(
             f"{path}: id2label, label2id: found {names!r} and {indices!r}, expected indices from 0 with names and the "

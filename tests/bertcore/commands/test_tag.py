@@ -59,6 +59,13 @@ def test_words_end_at_marks_or_at_blanks_alone(saved: Path, capsys: pytest.Captu
         assert all(text[each["start"] : each["end"]] == each["word"] for each in row["words"])
 
 
+def test_names_that_are_numbers_are_written_as_such(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "id2label": {"0": 0, "1": 1, "2": 2}}))
+    assert main(["tag", "--model", str(saved), "the red cat"]) == 0
+    assert [each["tag"] for each in json.loads(capsys.readouterr().out)["words"]] == ["0", "1", "1"]
+
+
 def test_tags_that_mark_nothing_give_no_entities(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

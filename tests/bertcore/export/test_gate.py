@@ -176,6 +176,9 @@ def test_a_config_that_only_changes_the_outputs_is_caught_by_them(
 def test_names_of_labels_are_required(labels: dict[str, Any], examples: dict[str, Example], tmp_path: Path) -> None:
     directory = shutil.copytree(examples["BertForTokenClassification"].directory, tmp_path / "model")
     assert read_config(directory).num_labels == len(LABELS)
+    numbers = {str(number): number for number in range(len(LABELS))}
+    change_config(directory, id2label=numbers, label2id=numbers)
+    assert read_config(directory).num_labels == len(LABELS)
     change_config(directory, **labels)
     with pytest.raises(ArtifactError, match="id2label, label2id: found .* expected indices from 0 with names"):
         read_config(directory)

@@ -1,5 +1,6 @@
 """A teacher's logits as targets: the losses in closed form, a student that comes near to its teacher, and refusals."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from bertcore.finetune.inference import logits_of
 from bertcore.finetune.kl_divergence import class_divergence, yes_no_divergence
 from bertcore.finetune.run import Finetuning
 from bertcore.model.encoder_config import EncoderConfig
+from bertcore.model.huggingface import label_names
 
 COLOURS = ("red", "green", "blue")
 
@@ -193,6 +195,31 @@ def test_a_teacher_of_another_task_is_refused(
         (tmp_path / "teacher" / "vocab.txt").write_text("\n".join(changed))
         with pytest.raises(ArtifactError, match=message):
             Finetuning(taught, examples, tokenizer)
+
+
+def test_a_number_has_whatever_name_its_teacher_gives_it(
+    make_examples: Callable[..., ExampleSet],
+    make_task: Callable[..., RunConfig],
+    tokenizer: Tokenizer,
+    saved_tokenizer: Path,
+    configs: dict[str, EncoderConfig],
+    tmp_path: Path,
+) -> None:
+    """`transformers` calls it LABEL_0. What reads the teacher's texts may have tokens of its own behind the others."""
+    examples, teacher = toy("regression", make_examples), tmp_path / "teacher"
+    config = replace(configs["bert"], vocab_size=tokenizer.get_vocab_size() + 1)
+    Finetuning(make_task(epochs=1), examples, tokenizer).run(config).save_model(teacher, saved_tokenizer)
+    values = json.loads((teacher / "config.json").read_text())
+    (teacher / "config.json").write_text(json.dumps(values | label_names(["LABEL_0"])))
+    whole = Tokenizer.from_file(str(teacher / "tokenizer.json"))
+    whole.add_tokens(["<e1>"])
+    whole.save(str(teacher / "tokenizer.json"))
+    taught = make_task(epochs=1, distillation=DistillationConfig(teacher=str(teacher)))
+    for student in (tokenizer, whole):
+        assert Finetuning(taught, examples, student).teacher is not None
+    (teacher / "config.json").write_text(json.dumps(values | label_names(["no", "yes"])))
+    with pytest.raises(ArtifactError, match="label2id: found {'no': 0, 'yes': 1}, expected {'score': 0}"):
+        Finetuning(taught, examples, tokenizer)
 
 
 def test_a_teacher_with_a_chain_is_refused(

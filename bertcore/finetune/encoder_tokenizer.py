@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from bertcore.compressed import read_json
+from bertcore.compressed import json_object, read_json
 from bertcore.errors import ArtifactError
 from bertcore.model.encoder_config import EncoderConfig
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE, TokenizerKind, max_length_of
@@ -25,7 +25,8 @@ def tokenizer_directory(encoder: Path) -> Iterator[Path]:
     no tokenizer.json.
 
     tokenizer_config.json, where there is one, says whether texts are lower-cased; if it does not, they are or are not,
-    as in `transformers`. `ArtifactError` where there is no tokenizer, or one that lays out or cuts texts otherwise.
+    as in `transformers`. `ArtifactError` where there is no tokenizer, or one that lays out or cuts texts otherwise than
+    a tokenizer of its files alone.
     """
     if (encoder / TOKENIZER_FILE).is_file():
         yield encoder
@@ -41,8 +42,9 @@ def tokenizer_directory(encoder: Path) -> Iterator[Path]:
             f"{encoder}: found neither {TOKENIZER_FILE} nor {known}, expected the encoder's tokenizer in one "
             "of them; copy it there from where the encoder is from"
         )
-    settings = _settings(encoder / SETTINGS_FILE, kind)
+    settings = _settings(encoder, kind)
     tokenizer = kind.read(files, settings.get("do_lower_case"), str(files[0]))
+    _check_added(encoder, tokenizer)
     with tempfile.TemporaryDirectory(prefix="bertcore-tokenizer-") as folder:
         made = Path(folder)
         kind.save(tokenizer, made, max_length_of(settings))
@@ -127,12 +129,17 @@ def check_size(tokenizer: Tokenizer, config: EncoderConfig, where: str) -> None:
         )
 
 
-def _settings(path: Path, kind: TokenizerKind) -> dict[str, Any]:
+def _settings(encoder: Path, kind: TokenizerKind) -> dict[str, Any]:
     """The content of tokenizer_config.json."""
+    path = encoder / SETTINGS_FILE
     found = read_json(path) if path.is_file() else {}
     if not isinstance(found, dict) or not isinstance(found.get("do_lower_case", True), bool):
         raise ArtifactError(f"{path}: found {str(found)[:80]}, expected an object with do_lower_case true or false")
-    for key, expected in kind.settings.items():
+    for file, values in ((path, found), (encoder / "config.json", json_object(encoder / "config.json"))):
+        if (name := values.get("tokenizer_class")) is not None:
+            _check_class(file, str(name), kind)
+            break
+    for key, expected in {**kind.settings, **_CUTTING}.items():
         if found.get(key, expected) != expected:
             raise ArtifactError(
                 f"{path}: {key}: found {found[key]!r}, expected {expected!r}, as the published tokenizers of the kind "
@@ -140,3 +147,29 @@ def _settings(path: Path, kind: TokenizerKind) -> dict[str, Any]:
                 "… save_pretrained)"
             )
     return found
+
+
+_CUTTING = {"do_basic_tokenize": True, "word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
+"""Keys of tokenizer_config.json by which classes of older `transformers` cut texts into other words and pieces, with
+what stands for BERT's way."""
+_ANY_CLASS = ("PreTrainedTokenizer", "TokenizersBackend")
+"""Classes that say nothing of how texts are cut."""
+
+
+def _check_class(file: Path, name: str, kind: TokenizerKind) -> None:
+    if name.removesuffix("Fast") not in (*kind.classes, *_ANY_CLASS):
+        raise ArtifactError(
+            f"{file}: tokenizer_class: found {name!r}, expected {kind.classes[0]} or another that cuts texts as it "
+            f"does by {' and '.join(kind.files)} alone; give another model, or the directory a {TOKENIZER_FILE} that "
+            "cuts so"
+        )
+
+
+def _check_added(encoder: Path, tokenizer: Tokenizer) -> None:
+    path, ids = encoder / "added_tokens.json", tokenizer.get_vocab(with_added_tokens=True)
+    if others := [token for token, index in json_object(path).items() if ids.get(token) != index]:
+        raise ArtifactError(
+            f"{path}: found {len(others)} tokens ({others[0]!r}, …) beside a vocabulary alone, expected them in a "
+            f"{TOKENIZER_FILE}, which says how they are read; have transformers write it: "
+            f"AutoTokenizer.from_pretrained({str(encoder)!r}).save_pretrained({str(encoder)!r})"
+        )

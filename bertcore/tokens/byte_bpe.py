@@ -278,6 +278,7 @@ BYTE_BPE = TokenizerKind(
     segment_ids=False,
     blank=" ",
     vocabulary_files=(VOCABULARY_FILE, MERGES_FILE),
+    classes=("RobertaTokenizer", "BartTokenizer", "GPT2Tokenizer", "LongformerTokenizer"),
     settings={"add_prefix_space": False, "trim_offsets": True},
     check=_check,
     cutter=cutter,

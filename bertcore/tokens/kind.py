@@ -128,6 +128,8 @@ class TokenizerKind:
     vocabulary_files: tuple[str, ...]
     """Hugging Face's names of the files that hold the vocabulary without the tokenizer, the one with the entries first;
     of the others only one, `tokenizer.merges_file`. Empty where there is only a tokenizer.json."""
+    classes: tuple[str, ...] = ()
+    """Classes of `transformers`, without `Fast`, that cut texts as this kind does where there are only those files."""
     lay_out: Callable[[Tokenizer], None] | None = None
     """Gives a tokenizer that others have saved the kind's own layout of texts, where theirs differ."""
     settings: Mapping[str, Any] = field(default_factory=dict)

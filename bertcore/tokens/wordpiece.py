@@ -151,6 +151,10 @@ WORDPIECE = TokenizerKind(
     separators=1,
     segment_ids=True,
     vocabulary_files=(VOCABULARY_FILE,),
+    classes=(
+        *("BertTokenizer", "ConvBertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "LayoutLMTokenizer"),
+        *("MobileBertTokenizer", "RetriBertTokenizer", "SqueezeBertTokenizer"),
+    ),
     settings={"strip_accents": None, "tokenize_chinese_chars": True},
     check=_check,
     cutter=cutter,

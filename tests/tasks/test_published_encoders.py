@@ -16,10 +16,12 @@ from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.export.probe import Expected
 from bertcore.export.verify import verify
 from bertcore.finetune.config import RunConfig, TaskConfig
+from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.run import Finetuning
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.tokenizer import TokenizerConfig, Vocabulary, load_tokenizer, tokenizer_kind
+from bertcore.tokens.wordpiece import load_vocabulary
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import initial_model
 from tasks import inputs
@@ -56,6 +58,14 @@ def changed(change: Callable[[Tokenizer], object]) -> Change:
         whole = Tokenizer.from_file(str(encoder / "tokenizer.json"))
         change(whole)
         whole.save(str(encoder / "tokenizer.json"))
+
+    return apply
+
+
+def without(*names: str) -> Change:
+    def apply(encoder: Path) -> None:
+        for name in names:
+            (encoder / name).unlink()
 
     return apply
 
@@ -161,3 +171,16 @@ def test_a_pretraining_has_the_padding_of_its_tokenizer(tmp_path: Path) -> None:
     roberta = published(tmp_path / "other", byte_tokenizer(), pad=0)
     with pytest.raises(InputError, match="^params.yaml: pretrain.init_from: .*: pad_token_id: found 0, expected 1"):
         check_pretraining(roberta)
+
+
+def test_tokens_in_a_file_of_their_own_are_refused_until_transformers_has_written_them(tmp_path: Path) -> None:
+    encoder = published(tmp_path, tokenizer(), without("tokenizer.json"))
+    size = len(load_vocabulary(encoder / "vocab.txt"))
+    (encoder / "added_tokens.json").write_text(json.dumps({"[MASK]": 4, "<e1>": size, "@USER": size + 1}))
+    with pytest.raises(InputError, match=r"added_tokens.json: found 2 tokens \('<e1>', …\) beside a vocab.*: AutoTok"):
+        check_task(encoder)
+    theirs = transformers.AutoTokenizer.from_pretrained(encoder)
+    theirs.save_pretrained(encoder)
+    check_task(encoder)
+    with tokenizer_directory(encoder) as directory:
+        assert load_tokenizer(directory).encode("the <e1> file").ids == theirs("the <e1> file")["input_ids"]

@@ -53,6 +53,15 @@ def test_a_directory_with_a_whole_tokenizer_is_used_itself(tmp_path: Path) -> No
     ("settings", "error", "message"),
     [
         ({"strip_accents": False}, ArtifactError, "tokenizer_config.json: strip_accents: found False, expected None"),
+        ({"do_basic_tokenize": False}, ArtifactError, "do_basic_tokenize: found False, expected True, as the"),
+        ({"word_tokenizer_type": "mecab"}, ArtifactError, "word_tokenizer_type: found 'mecab', expected 'basic'"),
+        (
+            {"tokenizer_class": "BertJapaneseTokenizer"},
+            ArtifactError,
+            "tokenizer_config.json: tokenizer_class: found 'BertJapaneseTokenizer', expected BertTokenizer or another "
+            "that cuts texts as it does by vocab.txt alone; give another model, or the directory a tokenizer.json",
+        ),
+        ({"tokenizer_class": "RoFormerTokenizerFast"}, ArtifactError, "tokenizer_class: found 'RoFormerTokenizerFast'"),
         ({"do_lower_case": "yes"}, ArtifactError, "tokenizer_config.json: found .*expected an object with do_lower"),
         (None, ArtifactError, "encoder: found neither tokenizer.json nor vocab.txt, vocab.json with merges.txt"),
         ({}, InputError, r"vocab.txt: \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\] not found"),
@@ -67,6 +76,29 @@ def test_what_cannot_be_used_is_named(
     elif not settings:
         (encoder / "vocab.txt").write_text("a\nb\n")
     with pytest.raises(error, match=message), tokenizer_directory(encoder):
+        pass
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "ElectraTokenizerFast", None),
+        *("PreTrainedTokenizerFast", "TokenizersBackend"),
+    ],
+)
+def test_classes_that_cut_texts_as_bert_does_are_read(name: str | None, tmp_path: Path) -> None:
+    encoder = older(tmp_path / "encoder", tokenizer_class=name)
+    with tokenizer_directory(encoder) as directory:
+        assert load_tokenizer(directory).encode("The cafés!").tokens[1:-1] == ["the", "cafe", "##s", "!"]
+
+
+def test_a_class_may_stand_in_config_json(tmp_path: Path) -> None:
+    encoder = older(tmp_path / "encoder")
+    (encoder / "config.json").write_text('{"tokenizer_class": "BertJapaneseTokenizer"}')
+    with pytest.raises(ArtifactError, match="config.json: tokenizer_class: found 'BertJ"), tokenizer_directory(encoder):
+        pass
+    (encoder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    with tokenizer_directory(encoder):
         pass
 
 

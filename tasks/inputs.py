@@ -29,15 +29,17 @@ from bertcore.errors import BertcoreError, InputError
 from bertcore.examples import formats, splits
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import begun_in, clear_unfinished, replace_directory, visible_files
+from bertcore.finetune.advice import letters_unlike_entries
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.distillation import check_teacher, check_teachers_entries
-from bertcore.finetune.encoder_tokenizer import check_size, readable_tokenizer
+from bertcore.finetune.encoder_tokenizer import check_size, readable_tokenizer, tokenizer_directory
 from bertcore.finetune.families import FAMILIES
 from bertcore.minimal_pairs.pairs import read_pairs
 from bertcore.model.huggingface import checked_config, load_config
 from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, Vocabulary
 from bertcore.training.config import PretrainConfig
+from bertcore.training.initial import check_reading
 from tasks import contradictions, environment, params
 from tasks.links import link, minimal_pairs, named
 from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, METRICS, PREDICTIONS, TEXT
@@ -114,9 +116,10 @@ def _check_sources(config: CorpusConfig) -> None:
 
 
 def _check_vocabulary(config: TokenizerConfig) -> None:
-    """Read an existing vocabulary once, so that one that cannot be used is told now."""
+    """Read an existing vocabulary once, so that one that cannot be used is told now, and one of other letters, too."""
     if config.vocab_file is not None:
-        _given_tokenizer(config)
+        for said, lowercase in letters_unlike_entries(_given_tokenizer(config)):
+            logger.warning("params.yaml: tokenizer.lowercase: %s; set it to %s", said, lowercase)
 
 
 def _given_tokenizer(config: TokenizerConfig) -> Tokenizer:
@@ -126,14 +129,18 @@ def _given_tokenizer(config: TokenizerConfig) -> Tokenizer:
 
 
 def _check_pretraining(config: PretrainConfig, tokenizer: TokenizerConfig) -> None:
-    """Whether the models that it begins with can be used, and the first be saved with the given vocabulary."""
+    """Whether the models that it begins with can be used, and read texts as the vocabulary that is given beside them
+    has them read."""
     begun_with = {} if config.init_from is None else {"pretrain.init_from": config.init_from}
     for option, name in models_of(config.objective, config.objective_options).items():
         begun_with[f"pretrain.objective_options.{option}"] = name
     for key, name in begun_with.items():
         _check_model(name, key)
+        given = _given_tokenizer(tokenizer)
+        with params.naming(key), tokenizer_directory(Path(name)):  # which looks at what stands beside a vocabulary alone
+            check_reading(Path(name), given, name, str(tokenizer.vocab_file))
         if name == config.init_from:
-            _check_padding(name, key, _given_tokenizer(tokenizer))
+            _check_padding(name, key, given)
 
 
 def _check_padding(name: str, key: str, tokenizer: Tokenizer) -> None:

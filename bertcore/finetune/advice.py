@@ -82,7 +82,9 @@ def _windows(task: RunConfig) -> Iterator[str]:
         )
 
 
-def _case(tokenizer: Tokenizer) -> Iterator[str]:
+def letters_unlike_entries(tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
+    """What the tokenizer does to capital letters where its own entries contradict that, and whether it should
+    lower-case: `true` or `false`."""
     normalizer = json.loads(tokenizer.to_str()).get("normalizer") or {}
     continues = tokenizer_kind(tokenizer).continues
     words = [entry for entry in tokenizer.get_vocab(with_added_tokens=True) if entry.isalpha() and not continues(entry)]
@@ -92,10 +94,17 @@ def _case(tokenizer: Tokenizer) -> Iterator[str]:
     if normalizer["lowercase"] and share > UPPER_CASE_SHARE:
         yield (
             f"the tokenizer lower-cases texts, but {share:.0%} of the words in its vocabulary have upper-case letters: "
-            "it belongs to a cased model; use the encoder's own tokenizer (do_lower_case false)"
+            "it belongs to a cased model",
+            "false",
         )
     if not normalizer["lowercase"] and not share:
         yield (
             "the tokenizer keeps upper case, but no word in its vocabulary has any: it belongs to an uncased model, "
-            "and every capitalised word is unknown or in pieces; use the encoder's own tokenizer (do_lower_case true)"
+            "and every capitalised word is unknown or in pieces",
+            "true",
         )
+
+
+def _case(tokenizer: Tokenizer) -> Iterator[str]:
+    for said, lowercase in letters_unlike_entries(tokenizer):
+        yield f"{said}; use the encoder's own tokenizer (do_lower_case {lowercase})"

@@ -1,11 +1,14 @@
 """The model that a pre-training starts from: random weights of a given shape, or a published encoder."""
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 
 from bertcore.compressed import json_object
 from bertcore.errors import ArtifactError
@@ -42,7 +45,7 @@ def initial_model(
     `tokenizer` is the directory of the pipeline's tokenizer. Entries that it has behind all of the published ones
     begin as the mean of the pieces that the published vocabulary makes of them; more positions than the published
     model has, as its own ones. `ArtifactError` where the published model has another vocabulary, read texts with other
-    letters, or has other sizes than `config.model` asks for.
+    letters or cut otherwise, or has other sizes than `config.model` asks for.
     """
     if config.init_from is None:
         return build_model(config.objective, config.model.build(vocabulary.size, vocabulary.pad)), []
@@ -102,8 +105,7 @@ def check_vocabulary(
     published: Path, tokenizer: Path, name: str, where: str = "pretrain.init_from", new_entries: int = 0
 ) -> None:
     """`ArtifactError` unless every id means the same to the model in `published` (called `name` at `where` in
-    params.yaml) and the pipeline, but for the last `new_entries` of the pipeline, and both normalise texts alike, as
-    far as `published` says how."""
+    params.yaml) and the pipeline, but for the last `new_entries` of the pipeline, and both read texts alike."""
     remedy = vocabulary_remedy(_kind_in(tokenizer), name)
     entries, size = _entries(tokenizer), load_config(published).vocab_size
     entries = entries[: len(entries) - new_entries]
@@ -118,34 +120,76 @@ def check_vocabulary(
         raise ArtifactError(
             f"{where}: {name}: found {len(theirs)} entries, expected the {len(entries)} of {tokenizer}; {remedy}"
         )
-    _check_normalization(published, tokenizer, name, where)
+    mine = load_tokenizer(tokenizer)
+    if new_entries:
+        mine = tokenizer_kind(mine).first(mine, len(entries))
+    check_reading(published, mine, f"{where}: {name}", str(tokenizer))
 
 
-def _check_normalization(published: Path, tokenizer: Path, name: str, where: str) -> None:
-    theirs, mine = _normalization(published), _normalization(tokenizer)
+def check_reading(published: Path, tokenizer: Tokenizer, name: str, whose: str) -> None:
+    """`ArtifactError`, which calls the model in `published` by `name`, unless it read texts with the letters and the
+    words of `tokenizer`, which is that of `whose`, as far as `published` says how."""
+    _check_normalization(published, tokenizer, name, whose)
+    if not (published / TOKENIZER_FILE).is_file():
+        return
+    theirs = load_tokenizer(published)
+    if (text := _read_otherwise(theirs, tokenizer)) is None:
+        return
+    remedy = _NO_REMEDY
+    if tokenizer_kind(tokenizer).name == "wordpiece":
+        lowercase = not tokenizer.normalizer.lowercase
+        other = make_tokenizer(tokenizer.get_vocab(with_added_tokens=True), lowercase)
+        if _read_otherwise(theirs, other) is None:
+            remedy = _lowercase_remedy(lowercase)
+    found, expected = (" ".join(each.encode(text, add_special_tokens=False).tokens) for each in (theirs, tokenizer))
+    raise ArtifactError(
+        f"{name}: found a model that reads {text!r} as {found}, expected {expected} as by {whose}; {remedy}"
+    )
+
+
+PROBES = ("Don't cut WELL-known words.", " A leading blank", "Café, naïve, Łódź", "漢字とかな 한국어", "3.14 in 2024")
+"""Texts by which ways to cut are told apart: capitals, accents, apostrophes, scripts without blanks, digits."""
+_NO_REMEDY = "no tokenizer of the pipeline does that; give another model"
+
+
+def _lowercase_remedy(lowercase: bool) -> str:
+    return f"set tokenizer.lowercase: {str(lowercase).lower()} and run `dvc repro tokenizer`"
+
+
+def _read_otherwise(one: Tokenizer, other: Tokenizer) -> str | None:
+    """The first of `PROBES` that the two do not give the same ids."""
+    for text in PROBES:
+        first, second = (each.encode(text, add_special_tokens=False).ids for each in (one, other))
+        if first != second:
+            return text
+    return None
+
+
+def _check_normalization(published: Path, tokenizer: Tokenizer, name: str, whose: str) -> None:
+    theirs, mine = _normalization(published), _flags(json.loads(tokenizer.to_str())["normalizer"], _NORMALIZER)
     if not theirs or not mine or theirs == mine:
         return
     found, expected = (", ".join(f"{key} {value}" for key, value in each.items()) for each in (theirs, mine))
-    if theirs["strip_accents"] == theirs["lowercase"] and theirs["handle_chinese_chars"]:
-        remedy = f"set tokenizer.lowercase: {str(theirs['lowercase']).lower()} and run `dvc repro tokenizer`"
-    else:
-        remedy = "no tokenizer of the pipeline does that; give another model"
-    raise ArtifactError(
-        f"{where}: {name}: found a model of texts with {found}, expected {expected} as in {tokenizer}; {remedy}"
-    )
+    usual = theirs["strip_accents"] == theirs["lowercase"] and theirs["handle_chinese_chars"]
+    remedy = _lowercase_remedy(theirs["lowercase"]) if usual else _NO_REMEDY
+    raise ArtifactError(f"{name}: found a model of texts with {found}, expected {expected} as in {whose}; {remedy}")
 
 
 def _normalization(directory: Path) -> dict[str, bool]:
     """What BERT's normaliser does to texts, from tokenizer.json or else tokenizer_config.json; empty where neither says
     whether it lower-cases."""
-    found = json_object(directory / TOKENIZER_FILE).get("normalizer")
-    names = ("lowercase", "strip_accents", "handle_chinese_chars")
-    if not isinstance(found, dict) or "lowercase" not in found:
-        found, names = (
-            json_object(directory / SETTINGS_FILE),
-            ("do_lower_case", "strip_accents", "tokenize_chinese_chars"),
-        )
-    lowercase, strip_accents, chinese = (found.get(name) for name in names)
+    whole = _flags(json_object(directory / TOKENIZER_FILE).get("normalizer"), _NORMALIZER)
+    return whole or _flags(json_object(directory / SETTINGS_FILE), _SETTINGS)
+
+
+_NORMALIZER = ("lowercase", "strip_accents", "handle_chinese_chars")
+_SETTINGS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+"""The same in tokenizer_config.json."""
+
+
+def _flags(found: Any, names: Sequence[str]) -> dict[str, bool]:
+    """Those of BERT's normaliser by their names in tokenizer.json, from an object that has them as `names`."""
+    lowercase, strip_accents, chinese = (found.get(name) if isinstance(found, dict) else None for name in names)
     if not isinstance(lowercase, bool):
         return {}
     return {

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import transformers
-from tokenizers import AddedToken, Tokenizer, processors
+from tokenizers import AddedToken, Tokenizer, pre_tokenizers, processors
 
 from bertcore.errors import InputError
 from bertcore.examples.schema import ExampleSet, schema_of
@@ -21,7 +21,7 @@ from bertcore.finetune.run import Finetuning
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.tokenizer import TokenizerConfig, Vocabulary, load_tokenizer, tokenizer_kind
-from bertcore.tokens.wordpiece import load_vocabulary
+from bertcore.tokens.wordpiece import SPECIAL_TOKENS, load_vocabulary, make_tokenizer
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import initial_model
 from tasks import inputs
@@ -60,6 +60,10 @@ def changed(change: Callable[[Tokenizer], object]) -> Change:
         whole.save(str(encoder / "tokenizer.json"))
 
     return apply
+
+
+def with_settings(**settings: Any) -> Change:
+    return lambda encoder: rewrite(encoder / "tokenizer_config.json", lambda values: values.update(settings))
 
 
 def without(*names: str) -> Change:
@@ -171,6 +175,69 @@ def test_a_pretraining_has_the_padding_of_its_tokenizer(tmp_path: Path) -> None:
     roberta = published(tmp_path / "other", byte_tokenizer(), pad=0)
     with pytest.raises(InputError, match="^params.yaml: pretrain.init_from: .*: pad_token_id: found 0, expected 1"):
         check_pretraining(roberta)
+
+
+def whole_words(whole: Tokenizer) -> None:
+    whole.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+
+
+def blank_first(whole: Tokenizer) -> None:
+    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+
+
+@pytest.mark.parametrize(
+    ("own", "changes", "message"),
+    [
+        (tokenizer, (changed(whole_words),), r'reads ".*" as .*, expected .*vocab.txt; no tokenizer of the pipeline'),
+        (byte_tokenizer, (changed(blank_first),), r'reads ".*" as Ġ \S.*, expected .*vocab.json; no tokenizer of the'),
+        (
+            tokenizer,
+            (without("tokenizer.json"), with_settings(tokenizer_class="BertJapaneseTokenizer")),
+            "tokenizer_config.json: tokenizer_class: found 'BertJapaneseTokenizer'",
+        ),
+        (
+            byte_tokenizer,
+            (without("tokenizer.json"), with_settings(add_prefix_space=True)),
+            "tokenizer_config.json: add_prefix_space: found True",
+        ),
+    ],
+)
+def test_an_encoder_that_has_read_texts_otherwise_is_refused(
+    own: Callable[[], Tokenizer], changes: tuple[Change, ...], message: str, tmp_path: Path
+) -> None:
+    encoder = published(tmp_path, own())
+    check_pretraining(encoder)
+    for change in changes:
+        change(encoder)
+    with pytest.raises(InputError, match=f"^params.yaml: pretrain.init_from: .*{message}") as error:
+        check_pretraining(encoder)
+    assert "\n" not in str(error.value)
+
+
+def test_the_remedy_for_letters_is_the_one_that_helps(tmp_path: Path) -> None:
+    """Where nothing says them in words that are known here."""
+
+    def wrap(values: dict[str, Any]) -> None:
+        values["normalizer"] = {"type": "Sequence", "normalizers": [values["normalizer"]]}
+
+    entries = [*SPECIAL_TOKENS, "Don", "don", "cut", "well", "-", "known", "words"]
+    own = make_tokenizer({entry: index for index, entry in enumerate(entries)}, lowercase=True)
+    encoder = published(tmp_path, own, without("tokenizer_config.json"))
+    rewrite(encoder / "tokenizer.json", wrap)
+    check_pretraining(encoder)
+    with pytest.raises(InputError, match=r"reads .*; set tokenizer.lowercase: true and run `dvc repro tokenizer`"):
+        check_pretraining(encoder, lowercase=False)
+
+
+@pytest.mark.parametrize("lowercase", [None, False])
+def test_a_vocabulary_of_other_letters_is_warned_of(
+    lowercase: bool | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "The", "Patient", "the", "patient"]))
+    inputs._check_vocabulary(TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt"), lowercase=lowercase))
+    said = "params.yaml: tokenizer.lowercase: the tokenizer lower-cases texts, but 50% of the words in its vocabulary"
+    assert [message.startswith(said) for message in caplog.messages] == ([True] if lowercase is None else [])
+    assert all(message.endswith("; set it to false") for message in caplog.messages)
 
 
 def test_tokens_in_a_file_of_their_own_are_refused_until_transformers_has_written_them(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def _check_pretraining(config: PretrainConfig, tokenizer: TokenizerConfig) -> No
     for key, name in begun_with.items():
         _check_model(name, key)
         given = _given_tokenizer(tokenizer)
-        with params.naming(key), tokenizer_directory(Path(name)):  # which looks at what stands beside a vocabulary alone
+        with params.naming(key), tokenizer_directory(Path(name)):  # looks at what stands beside a vocabulary alone
             check_reading(Path(name), given, name, str(tokenizer.vocab_file))
         if name == config.init_from:
             _check_padding(name, key, given)

@@ -134,9 +134,11 @@ def _check_pretraining(config: PretrainConfig, tokenizer: TokenizerConfig) -> No
     begun_with = {} if config.init_from is None else {"pretrain.init_from": config.init_from}
     for option, name in models_of(config.objective, config.objective_options).items():
         begun_with[f"pretrain.objective_options.{option}"] = name
+    if not begun_with:
+        return
+    given = _given_tokenizer(tokenizer)
     for key, name in begun_with.items():
         _check_model(name, key)
-        given = _given_tokenizer(tokenizer)
         with params.naming(key), tokenizer_directory(Path(name)):  # looks at what stands beside a vocabulary alone
             check_reading(Path(name), given, name, str(tokenizer.vocab_file))
         if name == config.init_from:

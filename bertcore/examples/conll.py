@@ -7,7 +7,7 @@ are CoNLL-U's ranges (`3-4`) and empty nodes.
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -68,11 +68,6 @@ class ConllOptions(SplitOptions):
     """What becomes of a bad row. `strict`: it is named and ends the stage; `skip`: a tag that breaks the scheme is
     mended, the sentence of any other bad row left out, and both are counted."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.labels is not None:
-            object.__setattr__(self, "labels", list(map(composed, self.labels)))
-
 
 @dataclass(frozen=True)
 class Sentence:
@@ -99,12 +94,12 @@ def from_sentences(
     sentences: Mapping[str, list[Sentence]], where: Mapping[str, str], options: ConllOptions, bad: BadRows
 ) -> ExampleSet:
     """The sentences of each split, train first, as a tagging task; errors name a split's file as `where` does."""
-    sentences = {split: list(map(_with_composed_tags, found)) for split, found in sentences.items()}
+    sentences = _retagged(sentences, lambda tags: list(map(composed, tags)))
     if options.scheme == "auto" and tag_schemes.is_bilou(sentence.tags or [] for sentence in sentences["train"]):
-        sentences = {split: list(map(_from_bilou, found)) for split, found in sentences.items()}
+        sentences = _retagged(sentences, tag_schemes.to_bioes)
         where = {split: f"{name} (BILOU, with E for L and S for U)" for split, name in where.items()}
     scheme = _scheme(options, sentences["train"], where["train"])
-    names, tables = options.labels, {}
+    names, tables = None if options.labels is None else list(map(composed, options.labels)), {}
     join = _documents if options.unit == "document" else iter
     for split, found in sentences.items():
         if scheme is not None:
@@ -131,12 +126,14 @@ def from_sentences(
     )
 
 
-def _with_composed_tags(sentence: Sentence) -> Sentence:
-    return sentence if sentence.tags is None else replace(sentence, tags=list(map(composed, sentence.tags)))
-
-
-def _from_bilou(sentence: Sentence) -> Sentence:
-    return sentence if sentence.tags is None else replace(sentence, tags=tag_schemes.to_bioes(sentence.tags))
+def _retagged(
+    sentences: Mapping[str, list[Sentence]], change: Callable[[list[str]], list[str]]
+) -> dict[str, list[Sentence]]:
+    """The same with other tags, where a sentence has any."""
+    return {
+        split: [each if each.tags is None else replace(each, tags=change(each.tags)) for each in found]
+        for split, found in sentences.items()
+    }
 
 
 def _scheme(options: ConllOptions, train: list[Sentence], where: str) -> str | None:

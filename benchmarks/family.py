@@ -3,8 +3,10 @@
     python -m benchmarks.family --text TEXT --vocab VOCAB.txt [--variants roberta albert …] [--keep]
 
 Both sides have models of the same shape, sequences, masks, dropout and optimizer (AdamW), in bfloat16 where the
-processor has it. The masks, the objective and the dropout are those of the recipe. Every side has a process of its own,
-and they take turns. With --processor-time the time is that of the processor, for machines on which other work runs.
+processor has it. The masks, the objective and the dropout are those of the recipe. Classes for masked tokens stand
+there twice: as they are, and with a head that reads the masked tokens alone, as ours does. Every side has a process
+of its own, and they take turns. With --processor-time the time is that of the processor, for machines on which other
+work runs.
 """
 
 from collections.abc import Callable
@@ -21,7 +23,7 @@ from torch.nn import functional
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.options import CLOCKS, make_parser
-from benchmarks.steps import Batch, Loss, PlainTraining
+from benchmarks.steps import Batch, Loss, PlainTraining, masked_token_loss
 from benchmarks.text import SEED, Text, prepared, text_arguments
 from benchmarks.turns import Work, row, take_turns
 from bertcore.instances.config import MaskConfig
@@ -111,10 +113,11 @@ ATTENTION = dict.fromkeys(("DebertaV2ForMaskedLM", "DebertaV2Model"), "eager")
 
 
 class Peer(PlainTraining):
-    """`transformers`' models of a variant, with SDPA where they have it."""
+    """`transformers`' models of a variant, with SDPA where they have it. With `masked_only` a class for masked tokens
+    computes the logits of those alone."""
 
-    def __init__(self, setting: Setting) -> None:
-        self.setting, self._models = setting, nn.ModuleList()
+    def __init__(self, setting: Setting, masked_only: bool = False) -> None:
+        self.setting, self.masked_only, self._models = setting, masked_only, nn.ModuleList()
         loss = LOSSES[setting.variant](self)
         trained = [each for each in self._models.parameters() if each.requires_grad]
         super().__init__(Text(setting.text).loader(setting.mask, setting.batch_size), loss, trained)
@@ -133,6 +136,8 @@ class Peer(PlainTraining):
 
 def _masked_lm(kind: str, peer: Peer) -> Loss:
     model = peer.load(kind)
+    if peer.masked_only:
+        return partial(masked_token_loss, model)
 
     def loss(batch: Batch) -> Tensor:
         return model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=batch["labels"]).loss
@@ -230,9 +235,13 @@ LOSSES: dict[str, Callable[[Peer], Loss]] = {
 }
 
 
-def theirs(setting: Setting) -> Work:
+MASKED_LM = [name for name, loss in LOSSES.items() if isinstance(loss, partial)]
+"""Variants whose peer is one class for masked tokens."""
+
+
+def theirs(setting: Setting, masked_only: bool = False) -> Work:
     """For turns."""
-    return Peer(setting).train_step
+    return Peer(setting, masked_only).train_step
 
 
 def main() -> None:
@@ -248,6 +257,8 @@ def main() -> None:
         setting = Setting(text.directory, variant, options.preset, options.length, options.batch)
         setting.save_weights()
         sides = {"bertcore": partial(ours, setting), "transformers": partial(theirs, setting)}
+        if variant in MASKED_LM:
+            sides["transformers, head of masked tokens alone"] = partial(theirs, setting, masked_only=True)
         measured = take_turns(sides, options.turns, options.steps, clock=clock)
         first = measured["bertcore"]
         rows += [{"variant": variant, "by": name, **row(first, turns)} for name, turns in measured.items()]

@@ -4,7 +4,8 @@
 
 All sides train on the same full sentences; each has the masks, the model and the optimizer of its recipe, and
 Hugging Face's loop those of its example script: 15 % masks, AdamW, and a model of `transformers` with the shape and the
-initial weights of a recipe's. Two sides train at a time, each on its own half of the cores; with `--whole` one after
+initial weights of a recipe's, whose head reads the masked tokens alone, as ours does (the script's reads all of them).
+Two sides train at a time, each on its own half of the cores; with `--whole` one after
 the other, each on all cores. The seconds of a step are measured first, on a quiet machine (`--measure` does no more),
 and kept; then each side makes the steps that its budget holds, however long they take beside other work. Learning rates
 and shares of masked tokens reach their ends at the last step. Held-out losses are computed by the same code, from the
@@ -33,7 +34,7 @@ import transformers
 from benchmarks import plots, results
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from benchmarks.steps import Batch, PlainTraining, Setting, our_training
+from benchmarks.steps import PlainTraining, Setting, masked_token_loss, our_training
 from benchmarks.text import SEED, Text, prepared, text_arguments
 from bertcore.config import parse
 from bertcore.files import write_json
@@ -125,12 +126,7 @@ class HuggingFace:
             )
         self._model = model.to(device()).train()
         loader = text.loader(SENTENCES, setting.batch_size)
-        self._training = PlainTraining(loader, self._loss, self._model.parameters())
-
-    def _loss(self, batch: Batch) -> torch.Tensor:
-        """Of masked tokens alone; ModernBERT's class takes no ids of segments."""
-        inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "labels")}
-        return self._model(**inputs).loss
+        self._training = PlainTraining(loader, partial(masked_token_loss, self._model), self._model.parameters())
 
     def step(self, progress: float) -> int:
         for group in self._training.optimizer.param_groups:
@@ -259,7 +255,8 @@ def _show(curves: dict[str, list[Point]], arguments: argparse.Namespace, text: T
         **describe(),
         "work": f"{arguments.preset}, {text.vocabulary.size:,} entries, {arguments.batch} x 128 tokens",
         "budget": f"{arguments.minutes:g} minutes of training on {cores} core(s) each, {turns}",
-        PEER: "the classes of transformers for masked tokens, with the recipe's dropout, 15 % masks and AdamW",
+        PEER: "the classes of transformers for masked tokens, of which alone the head computes logits, with the "
+        "recipe's dropout, 15 % masks and AdamW",
     }
     rows = [
         {

@@ -28,7 +28,11 @@ def main() -> None:
 
     text = prepared(arguments)
     setting = Setting(text.directory, arguments.preset, arguments.length, arguments.batch, arguments.dropout)
-    variants = {"bertcore": partial(ours, setting), "Hugging Face": partial(huggingface, setting)}
+    variants = {
+        "bertcore": partial(ours, setting),
+        "Hugging Face": partial(huggingface, setting),
+        "Hugging Face, head of masked tokens alone": partial(huggingface, setting, masked_only=True),
+    }
     if not arguments.no_compile:
         variants["bertcore, compiled"] = partial(ours, setting, compiled=True)
         variants["Hugging Face, compiled"] = partial(huggingface, setting, compiled=True)

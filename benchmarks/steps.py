@@ -3,12 +3,15 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 import transformers
 from torch import Tensor, nn
+from torch.nn import functional
 
 from benchmarks.text import SEED, Text, mask_config
 from benchmarks.turns import Work
@@ -95,10 +98,35 @@ class PlainTraining:
         return len(instances.tokens)
 
 
-class HuggingFaceTraining(PlainTraining):
-    """`BertForPreTraining` with SDPA on BERT's pairs."""
+HEADS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "BertForMaskedLM": lambda model, states: model.cls(states),
+    "BertForPreTraining": lambda model, states: model.cls.predictions(states),
+    "RobertaForMaskedLM": lambda model, states: model.lm_head(states),
+    "DebertaV2ForMaskedLM": lambda model, states: model.cls(states),
+    "ModernBertForMaskedLM": lambda model, states: model.decoder(model.head(states)),
+}
+"""What classes of `transformers` make of last states: the logits of the vocabulary."""
 
-    def __init__(self, setting: Setting, compiled: bool = False) -> None:
+
+def masked_token_loss(model: Any, batch: Batch) -> Tensor:
+    """What `model(**batch).loss` is for one of `HEADS`, by a head that reads the masked tokens alone: as they are, the
+    classes compute the logits of all tokens, ModernBERT's unless its config says `sparse_prediction`."""
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    if "next_sentence_label" in batch:
+        inputs["token_type_ids"] = batch["token_type_ids"]
+    encoded, masked = model.base_model(**inputs), batch["labels"] != -100
+    logits = HEADS[type(model).__name__](model, encoded.last_hidden_state[masked])
+    loss = functional.cross_entropy(logits.float(), batch["labels"][masked])
+    if "next_sentence_label" not in batch:
+        return loss
+    told = model.cls.seq_relationship(encoded.pooler_output)
+    return loss + functional.cross_entropy(told.float(), batch["next_sentence_label"])
+
+
+class HuggingFaceTraining(PlainTraining):
+    """`BertForPreTraining` with SDPA on BERT's pairs; with `masked_only` its head reads the masked tokens alone."""
+
+    def __init__(self, setting: Setting, compiled: bool = False, masked_only: bool = False) -> None:
         text = Text(setting.text)
         loader = text.loader(mask_config(setting.sequence_length), setting.batch_size)
         shape = setting.model.build(text.vocabulary.size)
@@ -115,7 +143,8 @@ class HuggingFaceTraining(PlainTraining):
         model = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa")
         model = model.to(device()).train()
         forward = torch.compile(model) if compiled else model
-        super().__init__(loader, lambda batch: forward(**batch).loss, model.parameters())
+        loss = partial(masked_token_loss, model) if masked_only else lambda batch: forward(**batch).loss
+        super().__init__(loader, loss, model.parameters())
 
 
 def ours(setting: Setting, compiled: bool = False) -> Work:
@@ -125,9 +154,9 @@ def ours(setting: Setting, compiled: bool = False) -> Work:
     return our_training(setting, config).train_step
 
 
-def huggingface(setting: Setting, compiled: bool = False) -> Work:
+def huggingface(setting: Setting, compiled: bool = False, masked_only: bool = False) -> Work:
     """For turns."""
-    return HuggingFaceTraining(setting, compiled).train_step
+    return HuggingFaceTraining(setting, compiled, masked_only).train_step
 
 
 def padded(instances: Instances) -> dict[str, np.ndarray]:

@@ -403,7 +403,8 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
 
     A model that starts from published weights has their shape: of the recipe's `model` only the architecture counts. A
     warm-up belongs to the recipe's number of steps: one of more than a tenth of a given `max_steps` is not taken over.
-    What is no mapping where one belongs stays as it is, for those who check it. `ValueError` for an unknown recipe.
+    What is no mapping where one belongs stays as it is, for those who check it. `ValueError` for an unknown recipe, and
+    for weights to go on from without a rate for them.
     """
     result, name = dict(values), values.get("recipe")
     if name is None:
@@ -411,6 +412,7 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(name, str) or name not in RECIPES:
         raise ValueError(f"recipe: found {name!r}; {suggest(str(name), RECIPES)}, or null for the plain defaults")
     recipe = dict(RECIPES[name])
+    _check_rate(name, values.get("pretrain"))
     recipe["pretrain"] = _fitting(_published(name, values.get("pretrain")), values.get("pretrain"))
     for section in _SECTIONS:
         result[section] = _over(values.get(section), recipe[section])
@@ -457,6 +459,18 @@ def _published(name: str, given: Any) -> dict[str, Any]:
     preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
     found: dict[str, Any] = _over(BY_PRESET.get(name, {}).get(preset), recipe)
     return found if values.get("init_from") is None else {**found, **alone}
+
+
+def _check_rate(name: str, given: Any) -> None:
+    """`ValueError` where trained weights would get a recipe's rate of Muon for random ones, which destroys them."""
+    values, recipe = given if isinstance(given, Mapping) else {}, RECIPES[name]["pretrain"]
+    by_muon = recipe.get("optimizer") == "muon" == values.get("optimizer", "muon")
+    if values.get("init_from") is not None and by_muon and values.get("learning_rate") is None:
+        raise ValueError(
+            f"pretrain.learning_rate: found none beside init_from, expected one: that of recipe {name}, "
+            f"{recipe['learning_rate']:g} by muon, is for random weights; set it, with optimizer: adamw to 5e-5 or so, "
+            f"or to {recipe['learning_rate']:g} where the weights were trained so"
+        )
 
 
 def _fitting(recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:

@@ -105,10 +105,6 @@ def check_params(plan: Plan) -> Finding:
     config = plan.configs["pretrain"]
     shape = f"{plan.encoder.num_hidden_layers} layers of {plan.encoder.hidden_size}"
     text = f"params.yaml is sound: {shape}, {config.max_steps:,} steps of {config.batch_size}, {len(plan.tasks)} tasks"
-    if config.init_from is not None and config.optimizer == "muon":
-        text += f"; trains {config.init_from} on by muon at {config.learning_rate:g}, a rate for random weights"
-        remedy = "unless it was trained so itself, set recipe: bert-2018 (Adam) and pretrain.learning_rate near 5e-5"
-        return warn("params", text, remedy)
     return ok("params", text)
 
 

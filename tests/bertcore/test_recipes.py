@@ -41,11 +41,21 @@ def test_null_takes_a_part_of_the_recipe_away() -> None:
 
 
 def test_published_weights_keep_their_shape() -> None:
-    found = with_recipe({"recipe": "modern", "pretrain": {"init_from": "bert", "model": {"preset": None}}})
+    given = {"init_from": "bert", "model": {"preset": None}, "learning_rate": 0.01}
+    found = with_recipe({"recipe": "modern", "pretrain": given})
     config = parse(PretrainConfig, found["pretrain"], "pretrain")
     assert (config.model.architecture, config.model.fields, config.optimizer) == ("modernbert", {}, "muon")
     plain = with_recipe({"recipe": "bert-2018", "pretrain": {"init_from": "bert", "model": {"preset": None}}})
     assert plain["pretrain"]["model"] == {"architecture": "bert", "preset": None}
+
+
+def test_published_weights_want_a_rate_where_the_recipes_is_muons_for_random_ones() -> None:
+    begin = {"init_from": "bert", "model": {"preset": None}}
+    with pytest.raises(ValueError, match=r"pretrain\.learning_rate: found none beside init_from.* 0\.01 by muon"):
+        with_recipe({"recipe": "modern", "pretrain": begin})
+    adam = with_recipe({"recipe": "modern", "pretrain": {**begin, "optimizer": "adamw"}})["pretrain"]
+    assert "learning_rate" not in adam, "the optimizer's own default"
+    with_recipe({"recipe": "bert-2018", "pretrain": begin})
 
 
 def test_the_rates_of_a_recipe_belong_to_its_optimizer_and_keep_their_shares() -> None:

@@ -15,7 +15,7 @@ from bertcore.examples.squad import read_file as read_squad
 from bertcore.files import write_json
 
 EXAMPLES = """\
-  bertcore answer --question "Which type has the parameter size?" --context page.txt
+  bertcore answer --question "What is the type of size?" --context page.txt
   bertcore answer --file questions.csv --out answers.jsonl    # columns question and context
   bertcore answer --squad dev-v1.1.json --out predictions.json   # as bertcore.evaluation.squad scores them
 """

@@ -44,6 +44,7 @@ def advice(variants: Sequence[Variant]) -> list[str]:
 
 
 def _needs(variants: Sequence[Variant], scored: Sequence[Variant]) -> list[_Need]:
+    useful = [each for each in variants if each.led or not each.scores] or variants
     return [
         _Need(
             what="For fine-tuned tasks",
@@ -60,13 +61,13 @@ def _needs(variants: Sequence[Variant], scored: Sequence[Variant]) -> list[_Need
         ),
         _Need(
             what="For the fastest inference",
-            candidates=variants,
+            candidates=useful,
             value=lambda each: each.inference_tokens_per_second,
             words=lambda each: f"{count(each.inference_tokens_per_second)} tokens a second{_warning(each)}",
         ),
         _Need(
             what="For the smallest model",
-            candidates=variants,
+            candidates=useful,
             value=lambda each: -each.parameters,
             words=lambda each: f"{count(each.parameters)} parameters{_warning(each)}",
         ),

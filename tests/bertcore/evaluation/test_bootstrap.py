@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from bertcore.errors import InputError
 from bertcore.evaluation import bootstrap, classification, multi_label, squad, tagging
@@ -194,6 +195,17 @@ def test_the_spread_over_seeds_widens_the_interval() -> None:
     alone = compare("mean", ours[1:2], others[1:2])
     together = compare("mean", ours, others)
     assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_seeds_alone_give_welchs_interval() -> None:
+    """Runs in which every example counts the same: there is nothing to resample."""
+    generator = np.random.default_rng(2)
+    for sizes in ((3, 3), (3, 5), (2, 4)):
+        ours, others = (generator.random(size) for size in sizes)
+        runs = ([np.full((20, 1), value) for value in values] for values in (ours, others))
+        expected = stats.ttest_ind(ours, others, equal_var=False).confidence_interval(0.95)
+        found = compare("mean", *runs)
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_other_examples_are_refused() -> None:

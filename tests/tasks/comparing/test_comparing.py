@@ -283,6 +283,8 @@ def test_what_a_student_keeps_of_its_teacher_is_said() -> None:
     assert f"For the smallest model take `b`: 650 parameters {none}, before `a` with 1,000 parameters {none}." in said
     assert f"take `b`: 300 tokens a second {none}, before `a`" in "".join(said)
     assert f"keeps 100.0 % of its teacher's mean score {none}, has" in "".join(said)
+    one = advice([plateau[0], replace(found[1], teacher=None)])
+    assert "For the smallest model take `b`: 650 parameters." in one, "not one that has learned nothing"
     elsewhere = [found[0], replace(found[1], teacher="c")]
     assert not any("teacher" in said for said in advice(elsewhere))
 

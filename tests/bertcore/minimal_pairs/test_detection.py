@@ -18,6 +18,7 @@ from bertcore.model.deberta import DebertaConfig, DebertaForPreTraining
 from bertcore.model.electra import ElectraForMaskedLM
 from bertcore.model.huggingface import save_pretrained
 from bertcore.model.layout import Layout
+from bertcore.precision import device
 from tests.bertcore.minimal_pairs.test_scoring import SENTENCES
 
 
@@ -58,9 +59,9 @@ def test_a_deberta_that_detects_is_scored_by_its_discriminator(
     model = load_language_model(tmp_path)
     assert isinstance(model, DebertaForPreTraining)
     (found,) = sentence_scorer(model.double(), tokenizer)(SENTENCES[:1])
-    ids = torch.tensor(tokenizer.encode(SENTENCES[0]).ids)
+    ids = torch.tensor(tokenizer.encode(SENTENCES[0]).ids, device=device())
     with torch.no_grad():
-        logits = model(ids, torch.zeros_like(ids), Layout.from_lengths(torch.tensor([len(ids)])))
+        logits = model(ids, torch.zeros_like(ids), Layout.from_lengths(torch.tensor([len(ids)])).to(device()))
     assert found == pytest.approx(float(torch.log(1 - torch.sigmoid(logits))[1:-1].sum()), rel=1e-9)
 
 

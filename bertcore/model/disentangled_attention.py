@@ -38,9 +38,8 @@ class Distances(nn.Module):
         device = self.rel_embeddings.weight.device
         if torch.compiler.is_compiling():
             return self.LayerNorm(self.rel_embeddings.weight), rows_of(longest, self._buckets, self._farthest, device)
-        rows = _cached_rows(longest, self._buckets, self._farthest, device)
-        first, last = int(rows.min()), int(rows.max())
-        return self.LayerNorm(self.rel_embeddings.weight[first : last + 1]), rows - first
+        used, rows = _cached_rows(longest, self._buckets, self._farthest, device)
+        return self.LayerNorm(self.rel_embeddings.weight[used]), rows
 
 
 def rows_of(longest: int, buckets: int, farthest: int, device: torch.device) -> Tensor:
@@ -55,9 +54,13 @@ def rows_of(longest: int, buckets: int, farthest: int, device: torch.device) -> 
 
 
 @lru_cache(maxsize=64)
-def _cached_rows(longest: int, buckets: int, farthest: int, device: torch.device) -> Tensor:
+def _cached_rows(longest: int, buckets: int, farthest: int, device: torch.device) -> tuple[slice, Tensor]:
+    """The part of the table that stands for distances from -L to L, and `rows_of` in it: on the CPU, so that no layer
+    waits for a GPU to say which part that is."""
     with torch.inference_mode(False):  # an evaluation may ask first, and a training keeps them for its backward pass
-        return rows_of(longest, buckets, farthest, device)
+        rows = rows_of(longest, buckets, farthest, torch.device("cpu"))
+        first, last = int(rows.min()), int(rows.max())
+        return slice(first, last + 1), (rows - first).to(device)
 
 
 class DisentangledSelfAttention(SelfAttention):

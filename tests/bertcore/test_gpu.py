@@ -1,6 +1,7 @@
 """A GPU computes what the CPU computes: losses and gradients of every recipe, attention, Muon; and the same bits again.
 
-The other tests of models and trainings run on the GPU too where there is one; these compare it with the CPU.
+The other tests of models and trainings run on the GPU too where there is one; these compare it with the CPU. The first
+of them is also run where a device is only pretended (`tests.pretended_device`).
 """
 
 import dataclasses
@@ -23,6 +24,7 @@ from bertcore.model.positions import PLAIN, Positions
 from bertcore.objectives import cross_entropy
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_model, build_objective
+from bertcore.precision import device
 from bertcore.recipes import RECIPES
 from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training.machine import make_accelerator
@@ -30,7 +32,8 @@ from bertcore.training.optimizers.muon import orthogonalize
 from bertcore.training.step import WithObjective, as_batch
 from tests.samples import token_shard, tokenizer, vocabulary
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.skipif(device().type == "cpu", reason="needs a GPU")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 SHAPE = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 3, "max_position_embeddings": 66}
 SAMPLED = [name for name, recipe in RECIPES.items() if recipe["pretrain"]["objective"] == "replaced_tokens"]
@@ -63,11 +66,11 @@ def training(recipe: str, directory: Path) -> tuple[WithObjective, PreTrainingBa
     return WithObjective(model, objective).train(), objective.arranged(as_batch(instances, keys))
 
 
-def gradients(module: WithObjective, batch: PreTrainingBatch, device: str, *, half: bool = False) -> dict[str, Tensor]:
+def gradients(module: WithObjective, batch: PreTrainingBatch, place: str, *, half: bool = False) -> dict[str, Tensor]:
     """The losses by term and the gradients by parameter, on the CPU."""
-    module.to(device).zero_grad()
-    with torch.autocast(device, torch.bfloat16, enabled=half):
-        terms = module(batch.to(device))
+    module.to(place).zero_grad()
+    with torch.autocast(place, torch.bfloat16, enabled=half):
+        terms = module(batch.to(place))
     sum(sums.loss_sum / max(sums.count, 1) for sums in terms.values()).backward()
     losses = {f"loss of {name}": sums.loss_sum.detach() / max(sums.count, 1) for name, sums in terms.items()}
     of_parameters = {name: each.grad for name, each in module.named_parameters() if each.grad is not None}
@@ -87,11 +90,12 @@ def farthest(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
 def test_losses_and_gradients_are_those_of_the_cpu(recipe: str, tmp_path: Path) -> None:
     module, batch = training(recipe, tmp_path)
     expected = gradients(module, batch, "cpu")
-    assert farthest(gradients(module, batch, "cuda"), expected) < 1e-4
-    if recipe not in SAMPLED:
+    assert farthest(gradients(module, batch, device().type), expected) < 1e-4
+    if recipe not in SAMPLED and torch.cuda.is_available():
         assert farthest(gradients(module, batch, "cuda", half=True), expected) < 0.1
 
 
+@needs_cuda
 @pytest.mark.filterwarnings("default")  # of the compiler
 @pytest.mark.parametrize("recipe", ["bert-2018", "modern"])
 @pytest.mark.parametrize("half", [False, True])
@@ -103,6 +107,7 @@ def test_compiled_layers_compute_the_same(recipe: str, half: bool, tmp_path: Pat
     assert farthest(gradients(module, batch, "cuda", half=half), expected) < (0.05 if half else 1e-4)
 
 
+@needs_cuda
 @pytest.mark.parametrize("positions", [PLAIN, Positions(theta=100.0, reach=9), Positions(theta=1e4, causal=True)])
 @pytest.mark.parametrize("causal", [0, 2, 4])
 def test_both_ways_of_attention_are_the_formula(positions: Positions, causal: int) -> None:
@@ -127,6 +132,7 @@ def test_both_ways_of_attention_are_the_formula(positions: Positions, causal: in
             assert float((found - right).norm() / right.norm()) < tolerance
 
 
+@needs_cuda
 def test_muon_turns_the_same_way() -> None:
     matrices = torch.randn(3, 64, 192, generator=torch.Generator().manual_seed(1))
     expected = orthogonalize(matrices, torch.float32)
@@ -135,6 +141,7 @@ def test_muon_turns_the_same_way() -> None:
     assert float((half - expected).norm() / expected.norm()) < 0.05
 
 
+@needs_cuda
 @pytest.mark.filterwarnings("default")  # of the compiler
 def test_the_compiled_loss_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = torch.randn(70, 300, generator=torch.Generator().manual_seed(1))
@@ -147,6 +154,7 @@ def test_the_compiled_loss_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -
     assert int(correct) == int(expected[1])
 
 
+@needs_cuda
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
 @pytest.mark.parametrize("half", [False, True])
 def test_the_bits_are_the_same_again(recipe: str, half: bool, tmp_path: Path) -> None:

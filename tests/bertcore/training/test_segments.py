@@ -14,6 +14,7 @@ from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import build_objective
+from bertcore.precision import device
 from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
@@ -61,7 +62,7 @@ def test_every_segment_of_a_training_without_pairs_is_read_as_the_first(
     assert not torch.equal(found[0], rows(before)[0])
     mask = MaskConfig(sequence_length=48, packing="full_sentences")
     source = DrawnInstances.of(token_shard(tmp_path, 80), "shard", 0, mask, vocabulary())
-    batch = as_batch(source.take(np.arange(8)))
+    batch = as_batch(source.take(np.arange(8))).to(device())
     second = dataclasses.replace(batch, token_type_ids=torch.ones_like(batch.token_type_ids))
     objective = build_objective("mlm", model.eval())
     with torch.no_grad():

@@ -116,7 +116,7 @@ class Loader:
     rule: Callable[[int], MaskingRule] | None = None
     """Step -> the rule of the masks drawn in it; None = the one of the sources' config in all steps."""
     key: str = "pretrain.batch_size"
-    """Which one of params.yaml says `batch_size`."""
+    """The key of params.yaml that holds `batch_size`, for errors."""
 
     def __post_init__(self) -> None:
         self._counts = np.array([len(source) for source in self.open_epoch(0)], np.int64)

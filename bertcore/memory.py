@@ -14,6 +14,10 @@ from bertcore.errors import TrainingError
 _STATUS = Path("/proc/self/status")
 
 
+class TooLargeError(TrainingError):
+    """The memory of this process does not suffice; other processes of the same training may have more."""
+
+
 def peak_bytes() -> int:
     """Resident at once, at most. On Linux by the kernel's mark of this program alone: the `ru_maxrss` of a process
     begins with that of the one that started it."""
@@ -25,7 +29,7 @@ def peak_bytes() -> int:
 
 @contextmanager
 def explained(what: str, *remedies: str) -> Iterator[None]:
-    """Where torch or numpy cannot get the memory, raise in place of their words a `TrainingError` that `what` ("9
+    """Where torch or numpy cannot get the memory, raise in place of their words a `TooLargeError` that `what` ("9
     sequences at once do") does not fit, with the `remedies` to set."""
     try:
         yield
@@ -33,4 +37,4 @@ def explained(what: str, *remedies: str) -> Iterator[None]:
         known = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
         if not known:
             raise
-        raise TrainingError(f"{what} not fit into the memory; set {' or '.join(remedies)}") from error
+        raise TooLargeError(f"{what} not fit into the memory; set {' or '.join(remedies)}") from error

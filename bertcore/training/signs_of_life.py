@@ -11,6 +11,8 @@ from datetime import timedelta
 
 from torch.distributed import Store, TCPStore
 
+from bertcore.errors import StoppedError, TrainingError
+from bertcore.memory import TooLargeError
 from bertcore.training.control import Control
 
 EVERY = 4.0
@@ -40,10 +42,16 @@ class SignsOfLife:
             threading.Thread(target=work, daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """One that leaves says so: others may have work to do before they end, such as what is for a tracking store."""
-        with contextlib.suppress(RuntimeError):  # where process 0 has ended, there is nobody to tell
-            self._store.add(self._names[self._rank], _LEFT)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """One that leaves says so: others may have work to do before they end, such as what is for a tracking store.
+
+        It leaves, too, with what all processes raise together: a stop, or a `TrainingError` other than that of too
+        little memory. Any other exception is its own: the others wait for it at a step, and hear of it no more.
+        """
+        together = kind is None or issubclass(kind, (StoppedError, TrainingError))
+        if together and kind is not TooLargeError:
+            with contextlib.suppress(RuntimeError):  # where process 0 has ended, there is nobody to tell
+                self._store.add(self._names[self._rank], _LEFT)
         self._ended.set()
 
     def _give(self) -> None:

@@ -7,7 +7,10 @@ from datetime import timedelta
 import pytest
 from torch.distributed import HashStore, TCPStore
 
+from bertcore.errors import StoppedError
+from bertcore.memory import TooLargeError
 from bertcore.training import signs_of_life
+from bertcore.training.agreement import UnlikeError
 from bertcore.training.control import Control
 from bertcore.training.signs_of_life import SignsOfLife, store_of
 
@@ -53,6 +56,20 @@ def test_one_that_leaves_is_no_loss_to_those_who_stay() -> None:
             time.sleep(0.5)
         time.sleep(2.5)
     assert not lost
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [(StoppedError, []), (UnlikeError, []), (TooLargeError, [1]), (RuntimeError, [1])]
+)
+def test_one_that_ends_by_an_error_of_its_own_is_lost(error: type[Exception], expected: list[int]) -> None:
+    store, lost = HashStore(), Lost()
+    stays, leaves = SignsOfLife(store, 0, 2, lost, patience=1.0), SignsOfLife(store, 1, 2, lost, patience=1.0)
+    with stays:
+        with pytest.raises(error), leaves:
+            time.sleep(0.5)
+            raise error
+        assert lost.told.wait(2.5) == bool(expected)
+    assert lost == expected
 
 
 def test_a_process_that_was_stopped_itself_does_not_blame_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate.commands.config.config_args import load_config_from_file
 
 from bertcore.errors import ConfigError
 from bertcore.training.launch import launch_command
@@ -71,6 +72,11 @@ def test_an_accelerate_config_says_how_many_processes_must_join(
     path.write_text("[")
     with pytest.raises(ConfigError, match=r"BERTCORE_ACCELERATE_CONFIG: .*own\.yaml: .*correct it"):
         launch_command("x")
+
+
+@pytest.mark.parametrize("name", ["cpu", "fsdp2", "gpus"])
+def test_two_trainings_of_one_machine_take_ports_of_their_own(name: str) -> None:
+    assert load_config_from_file(str(ROOT / f"infra/accelerate/{name}.yaml")).main_process_port == 0
 
 
 @pytest.mark.parametrize(

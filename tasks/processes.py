@@ -29,11 +29,19 @@ GRACE = "BERTCORE_GRACE"
 more. Whoever stops a stage reads it, and those around give more."""
 _GRACE_SECONDS = 25
 """Without it: Prefect kills a flow 30 s after a cancellation."""
+_BEFORE_KILL_SECONDS = 5
+"""By how much a training process that is stuck ends itself before the stage would kill it: it says why."""
 
 
 def checkpoint_grace(default: int = _GRACE_SECONDS) -> int:
     """What `GRACE` says, in seconds; `ConfigError` where it is no number of them."""
     return positive(GRACE, "whole seconds, at least 1") or default
+
+
+def stuck_grace() -> int:
+    """Seconds in which a training process that is asked to stop must have ended a step, or a checkpoint that it was
+    writing; at least 20."""
+    return max(checkpoint_grace() - _BEFORE_KILL_SECONDS, 20)
 
 
 def adopt_orphans() -> None:

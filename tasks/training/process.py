@@ -37,6 +37,7 @@ from bertcore.training.stopping import StopRequest
 from bertcore.training.supervision import Supervision
 from tasks import params
 from tasks.paths import EVAL_PAIRS, INPUTS, INSTANCES, METRICS, OBJECTIVE, PRETRAINED, SHARDS, TOKENIZER
+from tasks.processes import stuck_grace
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import runs
 from tasks.tracking.curves import Unreported
@@ -51,7 +52,7 @@ def main() -> int:
     if os.environ.get("RANK", "0") != "0":  # the first process says the same, but not why another one was stopped
         logging.getLogger("bertcore.training").setLevel(logging.ERROR)
         logging.getLogger("bertcore.training.stopping").setLevel(logging.INFO)
-    stop = StopRequest()
+    stop = StopRequest(stuck_grace())
     stop.listen()
     owner = os.environ.get(OWNER)
     stop.follow(Path(owner) if owner else None)

@@ -6,12 +6,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
 
-from bertcore.errors import ConfigError, InputError
+from bertcore.errors import ConfigError, InputError, StoppedError
 from tasks import processes
+from tasks.training import process
 from tests.import_closure import ROOT
 
 STAGE = """
@@ -155,3 +157,20 @@ def test_seconds_for_a_checkpoint_are_whole_ones(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(processes.GRACE, wrong)
         with pytest.raises(ConfigError, match=f"BERTCORE_GRACE: found '{wrong}', expected whole seconds"):
             processes.checkpoint_grace()
+
+
+@pytest.mark.parametrize(("stage", "own"), [("", 20), ("10", 20), ("120", 115)])
+def test_a_training_process_that_is_stuck_ends_before_its_stage_kills_it(
+    stage: str, own: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    def stop(grace: float) -> NoReturn:
+        asked.append(grace)
+        raise StoppedError
+
+    monkeypatch.setenv(processes.GRACE, stage)
+    monkeypatch.setattr(process, "StopRequest", stop)
+    with pytest.raises(StoppedError):
+        process.main()
+    assert asked == [own]

@@ -75,3 +75,18 @@ _LOST = re.compile(
     r"(?:\[\S+\.cc:\d+\] )?(.*?(?:closed by peer|reset by peer|Broken pipe|Socket Timeout)(?: \[\S+\]:\d+)?)"
 )
 """Without the place in gloo's code before it, and its advice after it."""
+
+
+def how_failed(error: RuntimeError) -> str:
+    """What this process's GPU, or the exchange with the other processes, says that failed; empty for other errors."""
+    said = str(error)
+    if not isinstance(error, (distributed.DistError, torch.AcceleratorError)) and not _GLOO.search(said):
+        return ""
+    first, _, cause = (part.strip() for part in said.partition("\nLast error:"))
+    return " ".join(_PLACE.sub("", part.splitlines()[0]) for part in (first, cause) if part)
+
+
+_GLOO = re.compile(r"^Gloo |/gloo/|^Wait timeout$")
+"""Its errors have no class of their own."""
+_PLACE = re.compile(r"\[\S+\.cc:\d+\] | in: \S+\.cpp:\d+(?=,)")
+"""In torch's code."""

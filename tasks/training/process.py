@@ -3,6 +3,7 @@
 import csv
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -25,7 +26,7 @@ from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import machine
 from bertcore.training.agreement import UnlikeError, require_agreement
 from bertcore.training.config import Phase, PretrainConfig
-from bertcore.training.control import Control, how_lost
+from bertcore.training.control import Control, how_failed, how_lost
 from bertcore.training.eval_pairs import EvalPairs
 from bertcore.training.flight_record import rows_of
 from bertcore.training.initial import check_vocabulary, initial_model
@@ -72,9 +73,12 @@ def _train(stop: StopRequest) -> None:
             print(f"error: {error}", file=sys.stderr)
         raise ProcessEnded(UNLIKE) from None
     except RuntimeError as error:
-        if not (reason := how_lost(error)):
+        if reason := how_lost(error):
+            _say_lost(reason)
+        elif reason := how_failed(error):
+            _say_failed(reason)
+        else:
             raise
-        _say_lost(reason)
         raise ProcessEnded(LOST) from None
 
 
@@ -82,6 +86,17 @@ def _say_lost(reason: str) -> None:
     print(
         f"error: another process of the training is no more ({reason}); run the same command again to go on from the "
         "last checkpoint",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _say_failed(reason: str) -> None:
+    """The others of the training lose this process, and say so, too."""
+    print(
+        f"error: process {os.environ.get('RANK', '0')} ({socket.gethostname()}): {reason}; run the same command again "
+        "to go on from the last checkpoint, with NCCL_DEBUG=WARN and CUDA_LAUNCH_BLOCKING=1 to learn more if it fails "
+        "again",
         file=sys.stderr,
         flush=True,
     )

@@ -1,12 +1,13 @@
 """What a stage makes of a launcher whose processes have ended and which does not end itself."""
 
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from bertcore.errors import BAD_INPUT, STOPPED
+from bertcore.errors import BAD_INPUT, STOPPED, UNAVAILABLE
 from tasks.training.launcher import LOST, OWNER
 from tests.import_closure import ROOT
 
@@ -30,6 +31,25 @@ def test_a_launcher_that_waits_for_another_machines_is_ended(reported: list[int]
     with the input, that the others have lost it is no failure that passes."""
     command = [sys.executable, "-c", STAGE, LAUNCHER % "\\n".join(map(str, reported))]
     assert subprocess.run(command, cwd=ROOT, timeout=120, check=False).returncode == status
+
+
+FAILING = """
+import sys, torch
+from tasks.training import process
+def fail():
+    raise torch.AcceleratorError("CUDA error: unspecified launch failure\\nCompile with TORCH_USE_CUDA_DSA")
+process.machine.make_accelerator = fail
+sys.exit(process.main())
+"""
+
+
+def test_a_gpu_that_fails_is_one_line_and_no_killed_process() -> None:
+    command = [sys.executable, "-c", STAGE, FAILING]
+    environment = os.environ | {"RANK": "3"}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == UNAVAILABLE
+    said = f"error: process 3 ({socket.gethostname()}): CUDA error: unspecified launch failure; run the same command "
+    assert ended.stderr.startswith(said) and ended.stderr.count("\n") == 1
 
 
 def test_another_machine_needs_a_config_that_says_which_one_it_is() -> None:

@@ -88,5 +88,5 @@ def how_failed(error: RuntimeError) -> str:
 
 _GLOO = re.compile(r"^Gloo |/gloo/|^Wait timeout$")
 """Its errors have no class of their own."""
-_PLACE = re.compile(r"\[\S+\.cc:\d+\] | in: \S+\.cpp:\d+(?=,)")
+_PLACE = re.compile(r"\[\S+\.(?:cc|h):\d+\] | in: \S+\.cpp:\d+(?=,)")
 """In torch's code."""

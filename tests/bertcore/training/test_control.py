@@ -53,6 +53,10 @@ FULL_MESH = f"Gloo connectFullMesh failed with {GLOO}timed out connecting: SO_ER
             "Gloo connectFullMesh failed with timed out connecting: SO_ERROR: Connection refused, remote=[::1]:1",
         ),
         (
+            RuntimeError("Gloo connectFullMesh failed with [/__w/gloo/gloo/transport/tcp/pair.h:311] Connect timeout"),
+            "Gloo connectFullMesh failed with Connect timeout",
+        ),
+        (
             RuntimeError(f"{GLOO}Timed out waiting 1800000ms for recv operation to complete"),
             "Timed out waiting 1800000ms for recv operation to complete",
         ),

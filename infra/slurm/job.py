@@ -6,6 +6,7 @@ the first one runs the pipeline, and the others join its pre-training.
 """
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from bertcore.corpus.sources.http import cache_directory
-from bertcore.errors import STOPPED
+from bertcore.errors import STOPPED, UNAVAILABLE
 from bertcore.files import replace_file
 from bertcore.precision import precision
 from flows.devices import cuda_devices
@@ -30,6 +31,8 @@ GRACE_SECONDS = 120
 signal come half as long again before the limit (Slurm itself may be a minute early)."""
 PORT = 29500
 """Where the first node's process 0 listens, plus the job's number modulo 1000: jobs may share nodes."""
+_NOTICED_SECONDS = 60
+"""In which a training that has begun notices by itself that other nodes have ended."""
 
 
 def main(stages: list[str]) -> int:
@@ -46,15 +49,16 @@ def main(stages: list[str]) -> int:
             others = stack.enter_context(_other_nodes(nodes - 1, environment))
         command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *stages]
         dvc = guarded(command, stop_signal="SIGINT", grace=grace, env=environment)
-        while dvc.poll() is None and not stopping.asked:
-            time.sleep(0.5)
+        left = _left_alone(dvc, others, stopping, before)
         if stopping.asked:
             print(f"stopping before the limit: the stage has {grace} s for a checkpoint", flush=True)
-        status = release(dvc, timeout=grace + 10) if stopping.asked else dvc.returncode
+        status = release(dvc, timeout=grace + 10) if stopping.asked or left else dvc.returncode
         # Where it preempts a job, Slurm may tell the other nodes alone at first: the training stops with them.
         told = others is not None and _ended(others) == STOPPED
         stopped = status != 0 and (stopping.asked or told)
-    return _requeue(environment, kept() != before) if stopped else int(status or 0)
+    if stopped:
+        return _requeue(environment, kept() != before)
+    return UNAVAILABLE if left else int(status or 0)
 
 
 def kept() -> tuple[bytes, dict[str, int]]:
@@ -136,6 +140,23 @@ def _other_nodes(count: int, environment: Mapping[str, str]) -> Iterator["subpro
     finally:
         step.terminate()
         step.wait()
+
+
+def _left_alone(
+    dvc: "subprocess.Popen[str]", others: "subprocess.Popen[bytes] | None", stopping: _Stopping, before: object
+) -> bool:
+    """Wait until dvc ends or Slurm asks to stop. True where instead the other nodes have failed while the first one
+    waits for them to join: nothing is `kept` beside what was there `before`. One that has saved a model goes on without
+    them."""
+    failed = math.inf
+    while dvc.poll() is None and not stopping.asked:
+        if others is not None and others.poll() not in (None, 0, STOPPED):
+            failed = min(failed, time.monotonic())
+        if time.monotonic() - failed > _NOTICED_SECONDS and kept() == before:
+            print("error: the other nodes have ended before the training; what they wrote says why", file=sys.stderr)
+            return True
+        time.sleep(0.5)
+    return False
 
 
 def _ended(step: "subprocess.Popen[bytes]") -> int | None:

@@ -1,13 +1,18 @@
 """What is given to Slurm, and what a job makes of what Slurm says; on a real one: test_slurm.py."""
 
+import contextlib
+import itertools
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bertcore.errors import STOPPED, UNAVAILABLE
+from flows.guard import guarded
 from infra.slurm import job
 from tests.import_closure import ROOT
 
@@ -77,3 +82,29 @@ def test_a_lock_is_nothing_that_a_job_has_kept(tmp_path: Path, monkeypatch: pyte
     assert job.kept() == before
     (tmp_path / "cache" / "room" / "corpus.txt.part").write_text("half")
     assert job.kept() != before
+
+
+@pytest.mark.parametrize(("others", "further", "expected"), [(1, 0, UNAVAILABLE), (STOPPED, 0, 0), (1, 1, 0)])
+def test_a_node_that_waits_for_others_that_have_failed_ends(
+    others: int, further: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were stopped leave the first one time for its checkpoint, and it is not ended where it has come
+    further: then it needs them no more."""
+    states = itertools.chain([(b"", {})], itertools.repeat((b"", {"checkpoint": further} if further else {})))
+    stage = [sys.executable, "-c", "import time; time.sleep(8)"]
+
+    @contextlib.contextmanager
+    def other_nodes(*_: object) -> Iterator["subprocess.Popen[bytes]"]:
+        with subprocess.Popen([sys.executable, "-c", f"raise SystemExit({others})"]) as step:
+            yield step
+
+    with contextlib.ExitStack() as ended:
+        monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+        monkeypatch.setattr(job, "_NOTICED_SECONDS", 1)
+        monkeypatch.setattr(job, "kept", lambda: next(states))
+        monkeypatch.setattr(job, "_requeue", lambda *_: 0)
+        monkeypatch.setattr(job, "write_config", lambda *_, **__: "node.yaml")
+        monkeypatch.setattr(job, "_other_nodes", other_nodes)
+        monkeypatch.setattr(job, "guarded", lambda _, **options: ended.enter_context(guarded(stage, **options)))
+        monkeypatch.setattr(job.signal, "signal", lambda *_: None)
+        assert job.main(["pretrain"]) == expected

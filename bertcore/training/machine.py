@@ -7,7 +7,7 @@ import os
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import GradientAccumulationPlugin
+from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin
 
 from bertcore import cores
 from bertcore.allocator import keep_freed_memory
@@ -63,7 +63,13 @@ def make_accelerator() -> Accelerator:
     whole = GradientAccumulationPlugin(num_steps=1)
     cpu = not torch.cuda.is_available()
     choose_interface()
-    accelerator = Accelerator(cpu=cpu, mixed_precision=precision(), gradient_accumulation_plugin=whole)
+    accelerator = Accelerator(
+        cpu=cpu,
+        mixed_precision=precision(),
+        gradient_accumulation_plugin=whole,
+        # Exchanged gradients stay where they were added up: no second copy of them all is held, and none is made.
+        kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)],
+    )
     autocast_alone(accelerator)
     expected = int(os.environ.get(EXPECTED, accelerator.num_processes))
     if accelerator.num_processes != expected:

@@ -13,7 +13,6 @@ from bertcore import cores
 from bertcore.allocator import keep_freed_memory
 from bertcore.errors import TrainingError
 from bertcore.precision import precision
-from bertcore.training.network import choose_interface, require_connections
 from bertcore.variables import positive, switch
 
 EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
@@ -62,7 +61,6 @@ def make_accelerator() -> Accelerator:
     # By ACCELERATE_GRADIENT_ACCUMULATION_STEPS it would divide every gradient, of steps that are made all the same.
     whole = GradientAccumulationPlugin(num_steps=1)
     cpu = not torch.cuda.is_available()
-    choose_interface()
     accelerator = Accelerator(
         cpu=cpu,
         mixed_precision=precision(),
@@ -78,8 +76,6 @@ def make_accelerator() -> Accelerator:
             "trainings would be "
             "independent; check BERTCORE_PROCESSES and the accelerate config"
         )
-    if accelerator.num_processes > 1:
-        require_connections()
     return accelerator
 
 

@@ -33,6 +33,7 @@ from bertcore.training.initial import check_vocabulary, initial_model
 from bertcore.training.loader import BatchRamp, Loader, Phases
 from bertcore.training.loop import Pretraining, TrainingData
 from bertcore.training.metrics import Report, silent
+from bertcore.training.network import choose_interface, require_connections
 from bertcore.training.signs_of_life import PATIENCE, SignsOfLife, store_of
 from bertcore.training.stopping import StopRequest
 from bertcore.training.supervision import Supervision
@@ -62,7 +63,10 @@ def main() -> int:
 
 def _train(stop: StopRequest) -> None:
     try:
+        choose_interface()
         accelerator = machine.make_accelerator()
+        if accelerator.num_processes > 1:
+            require_connections()
         control = Control(accelerator.num_processes)
         with _signs_of_life(control):
             _train_and_save(accelerator, control, stop)

@@ -65,7 +65,7 @@ def _run(name: str, module: ModuleType, arguments: Sequence[str]) -> int:
     )
     module.arguments(parser)
     try:
-        module.run(parser.parse_args(arguments))
+        module.run(parser.parse(arguments))
         sys.stdout.flush()
     except BertcoreError as error:
         return _fail(str(error), status_of(error))
@@ -83,6 +83,12 @@ def _run(name: str, module: ModuleType, arguments: Sequence[str]) -> int:
 
 class _Parser(argparse.ArgumentParser):
     """Tells what is wrong in one line."""
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """`arguments`, whose options may stand among texts and files: `parse_args` takes none behind an option where
+        one stands before it. Help, and what is missing, are as by `parse_args`."""
+        options, rest = self.parse_known_args(arguments)
+        return self.parse_intermixed_args(arguments) if rest else options
 
     def error(self, message: str) -> NoReturn:
         if unknown := re.match(r"unrecognized arguments: (--[^\s=]+)", message):

@@ -85,6 +85,12 @@ def test_an_option_that_is_none_is_one_line(capsys: pytest.CaptureFixture[str]) 
         assert shown.endswith("--help says more\n")
 
 
+def test_options_stand_between_texts_and_files(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in (["convert", "none", "--int8", "out.onnx"], ["similar", "a", "--model", "none", "b", "c"]):
+        assert main(given) == BAD_INPUT
+        assert capsys.readouterr().err.startswith("error: none"), given  # the directory is looked for, and is not there
+
+
 def test_no_command_imports_another_one() -> None:
     modules = {f"bertcore.commands.{command.module}" for command in COMMANDS.values()}
     for module in modules:

@@ -32,14 +32,14 @@ UPPER_CASE_SHARE = 0.02
 
 
 def advice(
-    task: RunConfig, encoder: EncoderConfig, tokenizer: Tokenizer, train_examples: int, sequences: int
+    task: RunConfig, encoder: EncoderConfig, tokenizer: Tokenizer, train_examples: int, groups: int
 ) -> list[str]:
-    """What is unusual about a run on so many examples, which are so many sequences; each line says what was found, what
-    is usual, and why."""
+    """What is unusual about a run on so many examples, which are so many groups of sequences as `batch_size` counts
+    them; each line says what was found, what is usual, and why."""
     return [
         *_rate(task, encoder),
         *_epochs(task, train_examples),
-        *_steps(task, sequences),
+        *_steps(task, groups),
         *_windows(task),
         *_case(tokenizer),
     ]
@@ -65,11 +65,11 @@ def _epochs(task: RunConfig, train_examples: int) -> Iterator[str]:
         )
 
 
-def _steps(task: RunConfig, sequences: int) -> Iterator[str]:
-    if (steps := math.ceil(sequences / task.batch_size) * task.epochs) < FEW_STEPS:
+def _steps(task: RunConfig, groups: int) -> Iterator[str]:
+    if (steps := math.ceil(groups / task.batch_size) * task.epochs) < FEW_STEPS:
         yield (
-            f"{steps} optimizer steps over {sequences:,} training sequences: in fewer than {FEW_STEPS} a new head "
-            "hardly learns; raise epochs, or lower batch_size"
+            f"{steps} optimizer steps in all: in fewer than {FEW_STEPS} a new head hardly learns; raise epochs, or "
+            "lower batch_size"
         )
 
 

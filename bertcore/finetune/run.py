@@ -108,7 +108,7 @@ class Finetuning:
 
     def advise(self, encoder: Path, task: RunConfig) -> None:
         """Warn of the usual mistakes with a pre-trained encoder, one line each."""
-        sizes = self._tables["train"].num_rows, len(self._features["train"])
+        sizes = self._tables["train"].num_rows, len(self._features["train"].group_lengths)
         for line in advice(task, load_config(encoder), self._tokenizer, *sizes):
             logger.warning("%s: %s", task.data, line)
 

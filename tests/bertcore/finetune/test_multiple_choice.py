@@ -224,6 +224,20 @@ def test_no_example_is_divided_and_each_is_learned_once_an_epoch(
     assert len(parts) in among
 
 
+def test_advice_counts_the_steps_that_are_made(
+    toy: Callable[[int], ExampleSet],
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., RunConfig],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    prepared = Finetuning(make_task(epochs=1, batch_size=5), toy(33), tokenizer)
+    save_pretrained(prepared.build(config, prepared._task), tmp_path / "model")
+    prepared.advise(tmp_path / "model", prepared._task)
+    assert "7 optimizer steps in all" in caplog.text
+
+
 def test_same_seed_gives_the_same_bits_and_micro_batches_change_nothing_but_rounding(
     toy: Callable[[int], ExampleSet],
     tokenizer: Tokenizer,

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
@@ -25,9 +27,10 @@ def check(model: EncoderModule, directory: Path, tokenizer_directory: Path | Non
     equal outputs; by transformers too where it is installed. Gives back one line that says what was verified.
 
     `ArtifactError` if it is not. The directory is then moved aside, to .NAME.rejected, so that nothing stands where the
-    next stage, or a person, expects a good model; the weights are still there for whoever looks for the reason.
+    next stage, or a person, expects a good model; the weights are still there for whoever looks for the reason. What
+    another process has put in its place meanwhile stays: a training may outlive its stage by some seconds.
     """
-    with tempfile.TemporaryDirectory(prefix="bertcore-gate-") as folder:
+    with _held(directory) as own, tempfile.TemporaryDirectory(prefix="bertcore-gate-") as folder:
         probe = Path(folder) / "probe.safetensors"
         Expected.of(model).write(probe)
         options = [] if tokenizer_directory is None else ["--tokenizer", str(tokenizer_directory.resolve())]
@@ -42,15 +45,20 @@ def check(model: EncoderModule, directory: Path, tokenizer_directory: Path | Non
             text=True,
             check=False,
         )
-    said = (done.stdout.strip().splitlines() or [""])[-1]
-    if done.returncode != ACCEPTED:
-        if done.returncode != REJECTED:
-            reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            said = (
-                f"{directory}: the process that loads it ended with status {done.returncode} ({reason}), expected 0; "
-                f"run `python -m bertcore.export.verify` on it"
-            )
-        raise ArtifactError(f"{said}; the model was moved to {_move_aside(directory)}")
+        said = (done.stdout.strip().splitlines() or [""])[-1]
+        if done.returncode != ACCEPTED:
+            if done.returncode != REJECTED:
+                reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+                said = (
+                    f"{directory}: the process that loads it ended with status {done.returncode} ({reason}), expected "
+                    f"0; run `python -m bertcore.export.verify` on it"
+                )
+            if own is None or not _stands(directory, own):
+                raise ArtifactError(
+                    f"{directory}: found that another process has removed or replaced it while it was checked, "
+                    "expected the model that was saved; run the same command again"
+                )
+            raise ArtifactError(f"{said}; the model was moved to {_move_aside(directory)}")
     logger.info(said)
     return said
 
@@ -59,6 +67,25 @@ def _environment() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHER)}
     found_here = os.pathsep.join(os.path.abspath(path) for path in sys.path)  # '' is the working directory
     return own | {"PYTHONPATH": found_here, "HF_HUB_OFFLINE": "1"}  # all that is to be loaded is here
+
+
+@contextmanager
+def _held(directory: Path) -> Iterator[int | None]:
+    """`directory`, open, so that the system gives its number to no other one; None where it is gone already."""
+    try:
+        own = os.open(directory, os.O_RDONLY)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield own
+    finally:
+        os.close(own)
+
+
+def _stands(directory: Path, own: int) -> bool:
+    """Whether the directory that is open as `own` is the one at that path."""
+    return directory.exists() and os.path.samestat(directory.stat(), os.fstat(own))
 
 
 def _move_aside(directory: Path) -> Path:

@@ -95,6 +95,21 @@ def test_a_rejected_model_is_moved_aside_and_nothing_else_is_left(
     assert (tmp_path / ".model.rejected" / WEIGHTS).is_file()
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_what_another_process_has_put_in_its_place_stays(
+    replaced: bool, examples: dict[str, Example], copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As dvc does, and the next run, where a training outlives its killed stage."""
+    verifier = tmp_path / "verifier"
+    again = f"mkdir {copied} && touch {copied}/{WEIGHTS}" if replaced else "true"
+    verifier.write_text(f"#!/bin/sh\nrm -r {copied} && {again}\nexit {gate.REJECTED}\n")
+    verifier.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(verifier))
+    with pytest.raises(ArtifactError, match=r"another process has removed or replaced it while .* run the same"):
+        gate.check(examples["BertForPreTraining"].model, copied)
+    assert (copied / WEIGHTS).is_file() == replaced and not (tmp_path / ".model.rejected").exists()
+
+
 def test_a_process_that_dies_is_no_acceptance(
     examples: dict[str, Example], copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,8 +98,8 @@ def read_file(
     name: str | None = None,
     layout: TextLayout = TextLayout(),  # noqa: B008 # frozen
 ) -> list[Text]:
-    """The texts of a file, or the pairs of a table, of which a second text that is null is empty, as for tasks; `name`
-    stands for it in errors."""
+    """The texts of a file, or the pairs of a table; one that is null is empty, as for tasks. `name` stands for the file
+    in errors."""
     refuse_directory(path)
     where, ending = name or str(path), plain_ending(path)
     if ending not in READERS:
@@ -146,7 +146,7 @@ def _cells(path: Path, columns: Sequence[str], where: str, layout: TextLayout) -
                 others = suggest(column, known) if column != COLUMN else f"name it with --column: {', '.join(known)}"
                 advice = advice_on(list(row), column) or others
                 raise InputError(f"{where}:{number}: found no column {column!r}; {advice}")
-            if not isinstance(row[column], str) and (row[column] is not None or column == columns[0]):
+            if row[column] is not None and not isinstance(row[column], str):
                 found = describe(row[column])
                 raise InputError(f"{where}:{number}: {column}: found {found}, expected a text; correct the row")
             check_encodable(row[column] or "", f"{where}:{number}: {column}")

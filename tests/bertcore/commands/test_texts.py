@@ -51,11 +51,15 @@ def test_pairs(tmp_path: Path) -> None:
     assert read_file(tmp_path / "in.txt", "a", "b") == [("1", "2")]
 
 
-def test_a_second_text_may_be_null_as_for_tasks(tmp_path: Path) -> None:
+def test_a_text_that_is_null_is_empty_as_for_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.jsonl").write_text('{"a": "1", "b": null}\n')
     assert read_file(tmp_path / "in.jsonl", "a", "b") == [("1", "")]
-    with pytest.raises(InputError, match=r"in.jsonl:1: b: found nothing \(null\), expected a text"):
-        read_file(tmp_path / "in.jsonl", "b", "a")
+    assert read_file(tmp_path / "in.jsonl", "b", "a") == [("", "1")]
+    parser = ArgumentParser()
+    add_input(parser)
+    pq.write_table(pa.table({"text": ["1", None]}), tmp_path / "in.parquet")  # as pandas writes an empty cell
+    assert read(parser.parse_args(["--file", str(tmp_path / "in.parquet")])) == ["1", ""]
+    assert "in.parquet: texts without a word: 1 (the first is number 2)" in capsys.readouterr().err
 
 
 def test_a_table_is_read_as_its_task_was(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
@@ -30,7 +30,19 @@ def check(model: EncoderModule, directory: Path, tokenizer_directory: Path | Non
     next stage, or a person, expects a good model; the weights are still there for whoever looks for the reason. What
     another process has put in its place meanwhile stays: a training may outlive its stage by some seconds.
     """
-    with _held(directory) as own, tempfile.TemporaryDirectory(prefix="bertcore-gate-") as folder:
+    with _held(directory) as own:
+        accepted, said = _verified(model, directory, tokenizer_directory)
+        if not accepted and not _lies_at(directory, own):
+            raise _replaced(directory)
+        if not accepted:
+            raise ArtifactError(f"{said}; the model was moved to {_move_aside(directory)}")
+    logger.info(said)
+    return said
+
+
+def _verified(model: EncoderModule, directory: Path, tokenizer_directory: Path | None) -> tuple[bool, str]:
+    """Whether a fresh process accepts `directory`, and the line that says what was verified, or what is wrong."""
+    with tempfile.TemporaryDirectory(prefix="bertcore-gate-") as folder:
         probe = Path(folder) / "probe.safetensors"
         Expected.of(model).write(probe)
         options = [] if tokenizer_directory is None else ["--tokenizer", str(tokenizer_directory.resolve())]
@@ -45,22 +57,13 @@ def check(model: EncoderModule, directory: Path, tokenizer_directory: Path | Non
             text=True,
             check=False,
         )
-        said = (done.stdout.strip().splitlines() or [""])[-1]
-        if done.returncode != ACCEPTED:
-            if done.returncode != REJECTED:
-                reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-                said = (
-                    f"{directory}: the process that loads it ended with status {done.returncode} ({reason}), expected "
-                    f"0; run `python -m bertcore.export.verify` on it"
-                )
-            if own is None or not _stands(directory, own):
-                raise ArtifactError(
-                    f"{directory}: found that another process has removed or replaced it while it was checked, "
-                    "expected the model that was saved; run the same command again"
-                )
-            raise ArtifactError(f"{said}; the model was moved to {_move_aside(directory)}")
-    logger.info(said)
-    return said
+    if done.returncode in (ACCEPTED, REJECTED):
+        return done.returncode == ACCEPTED, (done.stdout.strip().splitlines() or [""])[-1]
+    reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    return False, (
+        f"{directory}: the process that loads it ended with status {done.returncode} ({reason}), expected 0; "
+        f"run `python -m bertcore.export.verify` on it"
+    )
 
 
 def _environment() -> dict[str, str]:
@@ -70,22 +73,30 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _held(directory: Path) -> Iterator[int | None]:
-    """`directory`, open, so that the system gives its number to no other one; None where it is gone already."""
+def _held(directory: Path) -> Iterator[int]:
+    """`directory`, open, so that the system gives its number to no other one; `ArtifactError` where it is gone."""
     try:
         own = os.open(directory, os.O_RDONLY)
     except FileNotFoundError:
-        yield None
-        return
+        raise _replaced(directory) from None
     try:
         yield own
     finally:
         os.close(own)
 
 
-def _stands(directory: Path, own: int) -> bool:
-    """Whether the directory that is open as `own` is the one at that path."""
-    return directory.exists() and os.path.samestat(directory.stat(), os.fstat(own))
+def _lies_at(directory: Path, own: int) -> bool:
+    """Whether what is open as `own` still lies there."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(directory.stat(), os.fstat(own))
+    return False
+
+
+def _replaced(directory: Path) -> ArtifactError:
+    return ArtifactError(
+        f"{directory}: found that another process has removed or replaced it while it was checked, expected the model "
+        "that was saved; run the same command again"
+    )
 
 
 def _move_aside(directory: Path) -> Path:

@@ -31,7 +31,7 @@ from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import build_model, build_objective
 from bertcore.objectives.replaced_tokens import GENERATOR
-from bertcore.recipes import RECIPES
+from bertcore.recipes.recipe import read_recipe
 from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
@@ -64,11 +64,11 @@ class Setting:
 
     @property
     def mask(self) -> MaskConfig:
-        return MaskConfig(**{**RECIPES[self.variant]["mask"], "sequence_length": self.length})
+        return MaskConfig(**{**read_recipe(self.variant)["mask"], "sequence_length": self.length})
 
     @property
     def config(self) -> PretrainConfig:
-        recipe = RECIPES[self.variant]["pretrain"]
+        recipe = read_recipe(self.variant)["pretrain"]
         fields = {key: value for key, value in recipe["model"].items() if key not in ("architecture", "preset")}
         architecture = recipe["model"]["architecture"]
         fields["max_position_embeddings"] = self.positions + 2 * (architecture == "roberta")

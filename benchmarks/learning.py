@@ -44,7 +44,7 @@ from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import load_pretrained, save_pretrained
 from bertcore.objectives.cross_entropy import cross_entropy
 from bertcore.precision import device
-from bertcore.recipes import with_recipe
+from bertcore.recipes.recipe import with_recipe
 from bertcore.training.config import PretrainConfig
 from bertcore.training.step import as_batch
 

@@ -12,7 +12,7 @@ from ruamel.yaml.constructor import DuplicateKeyError
 
 from bertcore.config import describe, parse, suggest
 from bertcore.errors import BertcoreError, ConfigError, InputError
-from bertcore.recipes import with_recipe
+from bertcore.recipes.recipe import with_recipe
 
 PARAMS = Path("params.yaml")
 MOST_VALUES = 100_000

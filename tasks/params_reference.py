@@ -23,7 +23,7 @@ from bertcore.files import replace_file
 from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import ARCHITECTURES, FROM_ELSEWHERE, ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
-from bertcore.recipes import BY_PRESET, RECIPES
+from bertcore.recipes.recipe import NAMES, read_recipe
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from tasks.params import flatten
@@ -74,14 +74,16 @@ def _recipes() -> Iterator[str]:
         "`pretrain.learning_rate` is given, the three other rates of `modern` keep their ratio to it; where another "
         "optimizer is given, the recipe's rates and its `hidden_weight_decay` are dropped.\n"
     )
-    recipes = {name: flatten(recipe) for name, recipe in RECIPES.items()}
+    content = {name: dict(read_recipe(name)) for name in NAMES}
+    by_preset = {name: recipe.pop("presets", {}) for name, recipe in content.items()}
+    recipes = {name: flatten(recipe) for name, recipe in content.items()}
     yield f"| key | {' | '.join(f'`{name}`' for name in recipes)} |\n|:--|{':--|' * len(recipes)}"
     for key in _in_their_order(recipes.values()):
         cells = [f"`{json.dumps(recipe[key])}`" if key in recipe else "–" for recipe in recipes.values()]
         yield f"| `{key}` | {' | '.join(cells)} |"
     yield "\nSome presets of `pretrain.model` have values of their own in place of these:\n"
     yield "| `recipe` | `preset` | values |\n|:--|:--|:--|"
-    for recipe, presets in BY_PRESET.items():
+    for recipe, presets in by_preset.items():
         for preset, values in presets.items():
             found = (f"`pretrain.{key}: {json.dumps(value)}`" for key, value in flatten(values).items())
             yield f"| `{recipe}` | `{preset}` | {', '.join(found)} |"

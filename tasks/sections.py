@@ -16,7 +16,7 @@ from bertcore.examples.hub import check_format, check_options
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig
-from bertcore.recipes import RECIPES
+from bertcore.recipes.recipe import NAMES
 from bertcore.shards.store import ShardsConfig
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.training.config import PretrainConfig
@@ -77,7 +77,7 @@ def _check_names(values: dict[str, Any]) -> None:
             raise ConfigError(f"params.yaml: unknown section {name!r}; {suggest(str(name), known)}")
     if "recipe" not in values:  # DVC would run a stage that reads it, and then not record it
         raise ConfigError(
-            f"params.yaml: recipe: found nothing, expected {', '.join(RECIPES)} or null; add `recipe: null` at the top"
+            f"params.yaml: recipe: found nothing, expected {', '.join(NAMES)} or null; add `recipe: null` at the top"
         )
     for name in (*SECTIONS, "finetune"):
         if name not in values:

@@ -14,7 +14,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
 
-from bertcore.recipes import RECIPES
+from bertcore.recipes.recipe import NAMES
 from tests.flows.conftest import Tree
 from tests.import_closure import ROOT
 from tests.samples import documents, sentences
@@ -263,7 +263,7 @@ def ran(done: "subprocess.CompletedProcess[str]") -> set[str]:
     return {line.split("'")[1] for line in done.stdout.splitlines() if line.startswith("Running stage")}
 
 
-@pytest.mark.parametrize("recipe", sorted(RECIPES.keys() - {"bert-2018"}))  # that of PARAMS is much like it
+@pytest.mark.parametrize("recipe", sorted({*NAMES} - {"bert-2018"}))  # that of PARAMS is much like it
 def test_every_recipe_comes_to_its_report(recipe: str, by_dvc: Tree, tmp_path: Path) -> None:
     tree, small = make_project(tmp_path), {"hidden_size": 32, "preset": "tiny"}
     values = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from bertcore import recipes
+from bertcore.recipes.recipe import NAMES, read_recipe
 from tasks import params, paths
 from tasks.sections import SECTIONS, check
 from tasks.tracking import lineage
@@ -21,7 +21,7 @@ NEUTRAL = {
     for name in ("allocator", "config", "cores", "errors", "files", "progress", "compressed", "variables", "__init__")
 }
 
-RECIPES = Path("bertcore/recipes.py")
+RECIPES = Path("bertcore/recipes")
 NAMES_ALONE = ("inputs", "examples")
 """Stages that read which tasks there are and where their data is, which no recipe gives."""
 
@@ -50,7 +50,7 @@ def test_stages_are_modules_and_sections() -> None:
 
 def test_stages_whose_sections_a_recipe_fills_depend_on_it() -> None:
     """`inputs` computes nothing with the values, and what a recipe gives to tasks names none of them."""
-    filled = {section for recipe in recipes.RECIPES.values() for section in recipe}
+    filled = {section for name in NAMES for section in read_recipe(name)}
     for stage, content in STAGES.items():
         sections = {param.split(".")[0] for param in content.get("params", [])}
         concerned = bool(sections & filled) and stage not in NAMES_ALONE
@@ -64,7 +64,7 @@ def test_deps_are_the_imported_files(stage: str) -> None:
     closure = set().union(*(import_closure(file) for file in code_of(stage)))
     imported = {file for file in closure if file.parts[0] == "bertcore" and (ROOT / file).stat().st_size} - NEUTRAL
     if str(RECIPES) not in deps(stage):  # all read params.yaml; the test above says whose values a recipe may give
-        imported.discard(RECIPES)
+        imported.discard(RECIPES / "recipe.py")
     imported |= set(code_of(stage)) | {file for file in closure if file.parts[:2] == ("tasks", "reporting")}
     uncovered = {file for file in imported if not any(file == dep or dep in file.parents for dep in declared)}
     idle = [dep for dep in declared if not any(file == dep or dep in file.parents for file in imported)]

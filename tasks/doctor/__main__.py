@@ -15,7 +15,7 @@ import torch
 
 from bertcore.corpus.sources.pydoc.source import LOCK
 from bertcore.errors import BertcoreError
-from bertcore.recipes import departures
+from bertcore.recipes.recipe import departures
 from tasks import params
 from tasks.doctor import artifacts, loss, machine, places, vocabulary
 from tasks.doctor.findings import Finding, dump, fail, ok, warn

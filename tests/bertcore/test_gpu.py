@@ -25,7 +25,7 @@ from bertcore.objectives import cross_entropy
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_model, build_objective
 from bertcore.precision import device
-from bertcore.recipes import RECIPES
+from bertcore.recipes.recipe import NAMES, read_recipe
 from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training.machine import make_accelerator
 from bertcore.training.optimizers.muon import orthogonalize
@@ -36,13 +36,13 @@ pytestmark = pytest.mark.skipif(device().type == "cpu", reason="needs a GPU")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 SHAPE = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 3, "max_position_embeddings": 66}
-SAMPLED = [name for name, recipe in RECIPES.items() if recipe["pretrain"]["objective"] == "replaced_tokens"]
+SAMPLED = [name for name in NAMES if read_recipe(name)["pretrain"]["objective"] == "replaced_tokens"]
 """The recipes whose losses depend on samples, which rounding changes."""
 
 
 def training(recipe: str, directory: Path) -> tuple[WithObjective, PreTrainingBatch]:
     """A small model of a recipe with its objective on the CPU, and a batch that its packing makes."""
-    values: dict[str, Any] = RECIPES[recipe]["pretrain"]
+    values: dict[str, Any] = read_recipe(recipe)["pretrain"]
     architecture = values["model"]["architecture"]
     fields = {key: value for key, value in values["model"].items() if key not in ("preset", "architecture")} | SHAPE
     of_config = dataclasses.fields(ARCHITECTURES[architecture].config)
@@ -58,7 +58,7 @@ def training(recipe: str, directory: Path) -> tuple[WithObjective, PreTrainingBa
         save_pretrained(teacher, directory / "teacher", directory)
         options["teacher"] = str(directory / "teacher")
     objective = build_objective(values["objective"], model, options)
-    phase = {key: value for key, value in RECIPES[recipe]["mask"].items() if key != "second_phase"}
+    phase = {key: value for key, value in read_recipe(recipe)["mask"].items() if key != "second_phase"}
     mask = MaskConfig(**{**phase, "sequence_length": 64, "duplicates": 0})
     source = DrawnInstances.of(token_shard(directory, 80), "shard", 0, mask, vocabulary())
     instances = source.take(np.arange(24))
@@ -86,7 +86,7 @@ def farthest(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
     )
 
 
-@pytest.mark.parametrize("recipe", sorted(RECIPES))
+@pytest.mark.parametrize("recipe", NAMES)
 def test_losses_and_gradients_are_those_of_the_cpu(recipe: str, tmp_path: Path) -> None:
     module, batch = training(recipe, tmp_path)
     expected = gradients(module, batch, "cpu")
@@ -155,7 +155,7 @@ def test_the_compiled_loss_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -
 
 
 @needs_cuda
-@pytest.mark.parametrize("recipe", sorted(RECIPES))
+@pytest.mark.parametrize("recipe", NAMES)
 @pytest.mark.parametrize("half", [False, True])
 def test_the_bits_are_the_same_again(recipe: str, half: bool, tmp_path: Path) -> None:
     make_accelerator()  # which says how a GPU is to add

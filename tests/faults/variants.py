@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bertcore.recipes import RECIPES
+from bertcore.recipes.recipe import NAMES
 from tests.faults.trainings import PARAMS
 
 _BERTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
@@ -55,7 +55,7 @@ def variant(name: str, *, dropout: float = 0.1, **pretrain: Any) -> dict[str, An
     model = {"preset": "tiny", "hidden_size": 32, "num_hidden_layers": 2, **own.get("model", {})}
     model |= dict.fromkeys(_DROPOUTS.get(name, _BERTS), dropout)
     return {
-        "recipe": name if name in RECIPES else None,
+        "recipe": name if name in NAMES else None,
         "mask": {"sequence_length": 48, **own.get("mask", {})},
         "pretrain": {**rhythm, **own.get("pretrain", {}), "model": model, **pretrain},
         "finetune": {"tasks": {}},

@@ -24,7 +24,7 @@ from bertcore.model.config import ModelConfig, build_discriminator, build_head, 
 from bertcore.model.huggingface import label_names, save_pretrained
 from bertcore.model.roberta import RobertaConfig
 from bertcore.objectives.replaced_tokens import GENERATOR
-from bertcore.recipes import RECIPES
+from bertcore.recipes.recipe import NAMES
 from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.tokens.wordpiece import save_tokenizer
@@ -843,7 +843,7 @@ def with_recipe_of(name: str) -> dict[str, Any]:
     return params.complete(values | {"recipe": name})
 
 
-@pytest.mark.parametrize("name", sorted(RECIPES.keys() - {"distilbert", "roberta"}))  # which have tests of their own
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"distilbert", "roberta"}))  # which have tests of their own
 def test_one_key_changes_the_member_of_the_family(name: str, values: dict[str, Any]) -> None:
     configs, tasks = check(with_recipe_of(name))
     others = {"modern": "modernbert", "bert-2018": "bert", "deberta": "deberta-v2", "deberta-v3": "deberta-v2"}

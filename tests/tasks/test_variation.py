@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bertcore.errors import ConfigError
-from bertcore.recipes import RECIPES
+from bertcore.recipes.recipe import NAMES
 from tasks import variation
 from tests.import_closure import ROOT
 
@@ -35,7 +35,7 @@ def test_the_keys_change_and_nothing_else(tree: Path) -> None:
     assert "# tokens, [CLS] and [SEP] included" in text
 
 
-@pytest.mark.parametrize("recipe", sorted(RECIPES.keys() - {"distilbert"}))  # that needs a teacher
+@pytest.mark.parametrize("recipe", sorted({*NAMES} - {"distilbert"}))  # that needs a teacher
 def test_a_recipe_is_a_key_as_any_other(recipe: str, tree: Path) -> None:
     text = variation.varied_text(Path("params.yaml").read_text(), {"recipe": recipe})
     assert YAML(typ="safe").load(text)["recipe"] == recipe

@@ -9,7 +9,7 @@ import torch
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances
 from bertcore.model.config import ModelConfig, build_pretraining
-from bertcore.recipes import RECIPES
+from bertcore.recipes.recipe import read_recipe
 from bertcore.shards.build import encode_documents
 from bertcore.shards.encoding import encoder_of
 from bertcore.tokens.tokenizer import Vocabulary
@@ -21,7 +21,7 @@ from bertcore.training.loop import Pretraining, TrainingData
 from bertcore.training.supervision import Supervision
 from tests.samples import byte_tokenizer, documents
 
-RECIPE = RECIPES["roberta"]
+RECIPE = read_recipe("roberta")
 SIZES = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 50}
 
 

@@ -16,7 +16,7 @@ from mlflow.entities import Run
 from bertcore.errors import ArtifactError, ConfigError, InputError, StoppedError, UnavailableError
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
-from bertcore.recipes import RECIPES
+from bertcore.recipes.recipe import read_recipe
 from bertcore.training.config import PretrainConfig
 from tasks import stage
 from tasks.processes import reproducing
@@ -438,7 +438,7 @@ def test_a_run_shows_defaults_and_what_a_recipe_gives(project: Path) -> None:
     assert stage.main("corpus", write_corpus, configs={"mask": MaskConfig, "pretrain": PretrainConfig}) == 0
     shown = run_of("corpus").data.params
     assert shown["mask.masking"] == "span" and shown["mask.rounding"] == MaskConfig().rounding
-    expected = RECIPES["modern"]["pretrain"]
+    expected = read_recipe("modern")["pretrain"]
     assert shown["pretrain.seed"] == "7"
     assert shown["pretrain.learning_rate"] == str(expected["learning_rate"]) != str(PretrainConfig().learning_rate)
     assert shown["pretrain.optimizer"] == expected["optimizer"] and shown["pretrain.second_phase"] == "None"

@@ -7,7 +7,7 @@ import pytest
 from bertcore.config import parse
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
-from bertcore.recipes import LEFT_OUT, RECIPES, departures, with_recipe
+from bertcore.recipes.recipe import LEFT_OUT, NAMES, departures, read_recipe, with_recipe
 from bertcore.training.config import PretrainConfig
 
 
@@ -74,9 +74,9 @@ def test_the_rates_of_a_recipe_belong_to_its_optimizer_and_keep_their_shares() -
     assert of_modern(learning_rate="fast")["learning_rate"] == "fast", "is told by those who check it"
 
 
-@pytest.mark.parametrize("name", sorted(RECIPES))
+@pytest.mark.parametrize("name", NAMES)
 def test_what_a_recipe_says_is_no_change_of_it(name: str) -> None:
-    pretrain = RECIPES[name]["pretrain"]
+    pretrain = read_recipe(name)["pretrain"]
     own = {"architecture": pretrain["model"]["architecture"], "preset": "mini"}
     given = {key: pretrain[key] for key in ("objective", "optimizer", "learning_rate") if key in pretrain}
     spelled_out = with_recipe({"recipe": name, "pretrain": {"model": own, **given}})["pretrain"]
@@ -90,13 +90,16 @@ def test_without_a_recipe_everything_is_as_written(values: dict[str, Any]) -> No
     assert with_recipe(written) == written
 
 
-@pytest.mark.parametrize("name", sorted(RECIPES))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_recipe_gives_sound_sections(name: str) -> None:
-    assert set(RECIPES[name]) == {"tokenizer", "mask", "pretrain", "finetune"}
+    assert set(read_recipe(name)) - {"presets"} == {"tokenizer", "mask", "pretrain", "finetune"}
     found = with_recipe({"recipe": name, "finetune": {"tasks": {"one": {"format": "f", "data": "d"}}}})
     mask, pretrain = parse(MaskConfig, found["mask"], "mask"), parse(PretrainConfig, found["pretrain"], "pretrain")
     assert bool(mask.second_phase) == bool(pretrain.second_phase)
     assert parse(TaskConfig, found["finetune"]["tasks"]["one"], "one").format == "f"
+    for preset in read_recipe(name).get("presets", {}):
+        sized = with_recipe({"recipe": name, "pretrain": {"model": {"preset": preset}}})
+        assert parse(PretrainConfig, sized["pretrain"], "pretrain") != pretrain
 
 
 def test_a_preset_has_its_published_rate_and_a_warmup_that_does_not_fit_is_left_out() -> None:
@@ -133,10 +136,10 @@ def test_the_published_sizes_of_electra_differ_in_more_than_their_size() -> None
 
 def test_what_is_no_mapping_is_left_to_those_who_check_it() -> None:
     values = {"recipe": "modern", "pretrain": [], "finetune": {"tasks": {"one": "cola"}}}
-    assert with_recipe(values) == {**values, **{name: RECIPES["modern"][name] for name in ("tokenizer", "mask")}}
+    assert with_recipe(values) == {**values, **{name: read_recipe("modern")[name] for name in ("tokenizer", "mask")}}
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_number_of_steps_that_is_none_is_left_to_those_who_check_it(name: str) -> None:
     assert with_recipe({"recipe": name, "pretrain": {"max_steps": -1}})["pretrain"]["max_steps"] == -1
 
@@ -166,11 +169,11 @@ def test_what_the_file_says_against_its_recipe_is_named_with_both_values() -> No
     values = {
         "recipe": "bert-2018",
         "tokenizer": None,
-        "mask": {"second_phase": None, "seed": 2, "duplicates": RECIPES["bert-2018"]["mask"]["duplicates"]},
+        "mask": {"second_phase": None, "seed": 2, "duplicates": read_recipe("bert-2018")["mask"]["duplicates"]},
         "pretrain": {"model": {"preset": "tiny", "hidden_act": "gelu"}, "batch_size": 16},
     }
     assert departures(values) == {
-        "mask.second_phase": (None, RECIPES["bert-2018"]["mask"]["second_phase"]),
+        "mask.second_phase": (None, read_recipe("bert-2018")["mask"]["second_phase"]),
         "pretrain.model.hidden_act": ("gelu", "gelu_new"),
         "pretrain.batch_size": (16, 256),
     }
@@ -189,7 +192,7 @@ def test_what_does_not_fit_the_rest_of_the_file_is_left_out() -> None:
     other = {"recipe": "albert", "pretrain": {"optimizer": "adamw", "batch_size": 16, "max_steps": 3200}}
     found = departures(other)
     assert found["pretrain.optimizer"] == ("adamw", "lamb")
-    assert found["pretrain.learning_rate"] == (LEFT_OUT, RECIPES["albert"]["pretrain"]["learning_rate"])
+    assert found["pretrain.learning_rate"] == (LEFT_OUT, read_recipe("albert")["pretrain"]["learning_rate"])
     assert found["pretrain.warmup_steps"] == (LEFT_OUT, 3_125)
 
 

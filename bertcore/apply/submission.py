@@ -71,7 +71,7 @@ def write_submission(
         wanted = ", ".join(f"{name} ({MEMBERS[name].task}/{MEMBERS[name].split}.tsv)" for name in missing)
         raise InputError(
             f"{root}: no predictions for {wanted}, expected all {len(MEMBERS)} files of a submission; predict these "
-            "test sets, name their folders with --task, or take --partial"
+            f"test sets or name their folders with --task{', or take --partial' if paths else ''}"
         )
     contents = {name: _content(MEMBERS[name], path) for name, path in paths.items()}
     with replace_file(archive) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as opened:

@@ -5,7 +5,6 @@ are nothing, test files have no labels, QQP has a few rows of too few columns, w
 the diagnostic set AX, made for MNLI's models, stands among MNLI's files or in a folder of them (`diagnostic`, `AX`).
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +26,7 @@ from bertcore.examples.bad_rows import (
 )
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.examples.splits import log_unused
-from bertcore.examples.table_rows import some
+from bertcore.examples.table_rows import score_of, some
 
 _LABELLED = ("train", "dev")
 """Splits that must be there and have labels."""
@@ -153,13 +152,7 @@ def parse_label(task: GlueTask, cell: str) -> str | float:
         if cell not in task.labels:
             raise BadRowError(UNKNOWN_LABEL, f"found the label {cell!r}, expected one of: {', '.join(task.labels)}")
         return cell
-    try:
-        number = float(cell)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise BadRowError(UNKNOWN_LABEL, f"found the score {cell!r}, expected a number")
-    return number
+    return score_of(cell)
 
 
 def _first_cells(line: bytes, path: Path) -> list[str]:

@@ -1,7 +1,6 @@
 """Texts or pairs of texts with a label, several labels or a number, from any CSV, TSV, JSONL or Parquet file."""
 
 import ast
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +38,7 @@ from bertcore.examples.table_rows import (
     read_rows,
     require_columns,
     require_distinct,
+    score_of,
     some,
     text_of,
     whole_number,
@@ -208,20 +208,10 @@ _ENCLOSED = re.compile(r"""[\[({]\s*['"].*[\])}]$|\[[\d.\s]+\]$""", re.DOTALL)
 """A tuple, a set or an array of several texts or numbers."""
 
 
-def _number(cell: Any, options: TableOptions) -> float:
-    try:
-        number = float(cell)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise BadRowError(UNKNOWN_LABEL, f"found the score {cell!r}, expected a number")
-    return number
-
-
 _LABELS: dict[str, Callable[[Any, TableOptions], Any]] = {
     "classification": _label,
     "multi_label": _label_set,
-    "regression": _number,
+    "regression": lambda cell, options: score_of(cell),
 }
 
 

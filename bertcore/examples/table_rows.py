@@ -1,6 +1,7 @@
 """The rows of CSV, TSV, JSONL and Parquet files (plain, `.gz` or `.zst`) as one stream of mappings."""
 
 import csv
+import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from bertcore.compressed import parse_json, plain_ending, read_bytes, read_json, read_lines, refuse_directory
 from bertcore.errors import InputError
-from bertcore.examples.bad_rows import NOT_TEXT, NOT_UTF8, WRONG_COLUMNS, BadRowError, BadRows, decode
+from bertcore.examples.bad_rows import NOT_TEXT, NOT_UTF8, UNKNOWN_LABEL, WRONG_COLUMNS, BadRowError, BadRows, decode
 from bertcore.examples.schema import composed
 
 Row: TypeAlias = Mapping[str, Any]
@@ -134,7 +135,7 @@ def _records(path: Path, delimiter: str, quotes: bool) -> Iterator[tuple[int, li
             ) from None
         raise InputError(
             f"{path}:{first}: quotes that do not close or cells that go on after them ({error}); correct the row, or "
-            "set quotes: false where quotes are ordinary characters"
+            "set quotes: false (--no-quotes) where quotes are ordinary characters"
         ) from None
 
 
@@ -235,6 +236,17 @@ def name_of(cell: Any) -> str:
     if cell is None or cell != cell:  # NaN is pandas' for a missing cell
         return ""
     return composed(str(_whole(cell)).strip())
+
+
+def score_of(cell: Any) -> float:
+    """The label of a regression; `BadRowError` where it is no number. JSON's true and Python's 1_000 are none."""
+    try:
+        number = math.nan if isinstance(cell, bool) or "_" in str(cell) else float(cell)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadRowError(UNKNOWN_LABEL, f"found the score {cell!r}, expected a number such as 2.5")
+    return number
 
 
 def whole_number(text: str) -> int | None:

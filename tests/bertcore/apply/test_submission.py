@@ -61,6 +61,15 @@ def test_missing_tasks_are_named(predictions: Path, capsys: pytest.CaptureFixtur
     assert len(contents(archive)) == 9
 
 
+def test_of_a_folder_without_predictions_no_part_is_advised(
+    predictions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (predictions / "none").mkdir()
+    assert main([str(predictions / "none"), str(predictions.parent / "out.zip"), "--partial"]) == 2
+    said = capsys.readouterr().err
+    assert "no predictions for CoLA.tsv" in said and "or take --partial" not in said
+
+
 def test_folders_of_other_names(predictions: Path, capsys: pytest.CaptureFixture[str]) -> None:
     archive = predictions.parent / "out.zip"
     (predictions / "cola").rename(predictions / "my-cola")

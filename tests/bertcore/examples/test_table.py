@@ -343,10 +343,16 @@ def test_long_cells_are_read_whole(tmp_path: Path) -> None:
     assert examples.splits["train"]["text_a"][0].as_py() == long.decode()
 
 
-@pytest.mark.parametrize("score", ["high", "nan", ""])
+@pytest.mark.parametrize("score", ["high", "nan", "", "1_000"])
 def test_scores_that_are_no_numbers(score: str, tmp_path: Path) -> None:
     both(tmp_path, ".csv", f"text,label\na,1\nb,{score}\n".encode())
     with pytest.raises(InputError, match=f"train.csv:3: found the score '{score}', expected a number"):
+        read(tmp_path, kind="regression")
+
+
+def test_a_truth_value_is_no_score(tmp_path: Path) -> None:
+    both(tmp_path, ".jsonl", b'{"text": "a", "label": 1}\n{"text": "b", "label": true}\n')
+    with pytest.raises(InputError, match=r"train.jsonl:2: found the score True, expected a number such as 2\.5"):
         read(tmp_path, kind="regression")
 
 

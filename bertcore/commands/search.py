@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bertcore.commands.options import add_model, at_least_one
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import check_arguments
+from bertcore.commands.texts import check_arguments, refuse_wordless
 from bertcore.commands.vectors import add_index, add_pooling, embedder_of, index_of
 
 EXAMPLES = """\
@@ -31,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     check_output(options)
     check_arguments(options.queries)
+    refuse_wordless(options.queries)
     embedder = embedder_of(options)
     found = index_of(options, options.place, embedder).search(embedder.unit(options.queries), options.top)
 

@@ -209,6 +209,8 @@ def test_what_cannot_be_searched_is_one_line(
         error = capsys.readouterr().err
         assert status == (BAD_INPUT if said else 0) and (said or "1 passages, 1 of them new") in error
         assert said is None or error.count("\n") == 1
+    assert main(["search", "a", " ", "--in", str(texts), "--model", str(saved)]) == BAD_INPUT
+    assert capsys.readouterr().err == "error: the command line: found the text ' ', expected words; give some\n"
 
 
 def test_a_piece_of_a_paragraph_has_the_line_of_its_first_word() -> None:

@@ -69,7 +69,7 @@ def _squad(options: argparse.Namespace) -> None:
         raise ConfigError(
             "--squad: found --format or --top, expected neither: the file has one answer for each question"
         )
-    check_place(options.out)
+    check_place(options.out, options.squad)
     questions = read_squad(options.squad, is_train=False, labelled=False)
     model = FineTuned.load(model_directory(options, "answer"), "answer")
     write_json(options.out, answer(model, questions, progress_of("answer", questions.num_rows)).predicted)

@@ -46,7 +46,7 @@ def embed_words(embedder: Embedder, texts: Sequence[str]) -> tuple[NDArray[np.fl
 def run(options: argparse.Namespace) -> None:
     if options.out is not None and options.out.suffix not in (expected := {*ENDINGS, *WRITERS}):
         raise ConfigError(f"--out: found {options.out.name!r}, expected the ending {', '.join(sorted(expected))}")
-    check_place(options.out)
+    check_place(options.out, options.file)
     texts = texts_of(options)
     embedder = embedder_of(options)
     vectors, cut = embed_words(embedder, texts)

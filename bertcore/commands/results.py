@@ -29,7 +29,7 @@ SHOWN = ("table", "jsonl", "csv", "tsv")
 def add_output(parser: argparse.ArgumentParser, *further: str) -> None:
     """The arguments that say where the results go; `further` are endings that the command itself writes."""
     endings = ", ".join([*WRITERS, *further])
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"{endings}; an old one is replaced")
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f"{endings}; an old one is replaced, not what is read")
     parser.add_argument("--format", choices=SHOWN, help="of what is printed (default: table in a terminal, else jsonl)")
 
 
@@ -37,15 +37,17 @@ def check_output(options: argparse.Namespace) -> None:
     """`ConfigError`, before anything is computed, for a file of a kind that is not written."""
     if options.out is not None and options.out.suffix not in WRITERS:
         raise ConfigError(f"--out: found {options.out.name!r}, expected the ending {', '.join(WRITERS)}; rename it")
-    check_place(options.out)
+    check_place(options.out, getattr(options, "file", None))
 
 
-def check_place(out: Path | None) -> None:
-    """`ConfigError` where no file can be written at `out`."""
+def check_place(out: Path | None, read: Path | None = None) -> None:
+    """`ConfigError` where no file can be written at `out`, or would take the place of what is `read`."""
     if out is None:
         return
     if out.is_dir():
         found = "a directory"
+    elif read is not None and out.exists() and read.exists() and out.samefile(read):
+        found = "the file that is read"
     elif above := unwritable(out.parent):
         found = f"{above[0]}, where nothing can be written"
     else:

@@ -79,6 +79,16 @@ def test_a_place_for_no_file_is_refused_before_any_work(tmp_path: Path) -> None:
     check_output(options(tmp_path / "new" / "x.jsonl"))
 
 
+def test_results_do_not_take_the_place_of_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "tickets.csv").write_text("text,team\na,billing\n")
+    (tmp_path / "same.csv").symlink_to("tickets.csv")
+    for out in ("tickets.csv", "same.csv"):
+        with pytest.raises(ConfigError, match=rf"--out: found the file that is read, .* {out}; name another one"):
+            check_output(argparse.Namespace(out=tmp_path / out, file=tmp_path / "tickets.csv"))
+    check_output(argparse.Namespace(out=tmp_path / "teams.csv", file=tmp_path / "tickets.csv"))
+    check_output(argparse.Namespace(out=tmp_path / "same.csv", file=Path("-")))
+
+
 def test_text_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     """Not as the markup of whatever draws the table."""
     write(options(shown="table"), [{"text": "[bold]:smile:", "score": 0.123456, "none": None}])

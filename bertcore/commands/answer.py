@@ -9,8 +9,9 @@ from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.options import LAYOUT, add_layout, add_model, at_least_one, layout_of, model_directory, refuse
 from bertcore.commands.parts import in_parts, progress_of, say_unseen
 from bertcore.commands.results import Record, add_output, check_output, check_place, write
-from bertcore.commands.texts import check_arguments, read_file, text_or_file
+from bertcore.commands.texts import check_arguments, read_file, text_or_file, told
 from bertcore.errors import ConfigError
+from bertcore.examples.bad_rows import has_words
 from bertcore.examples.squad import read_file as read_squad
 from bertcore.files import write_json
 
@@ -47,19 +48,25 @@ def run(options: argparse.Namespace) -> None:
     if options.file is not None:
         found = read_file(options.file, "question", "context", layout=layout_of(options, options.file))
         pairs = [pair for pair in found if not isinstance(pair, str)]
+        # What has a question or a context alone has no answer, as what has neither.
+        asked = told([pair if all(map(has_words, pair)) else ("", "") for pair in pairs], str(options.file))
     else:
         context = text_or_file(options.context)
         check_arguments([context, *options.question])
-        pairs = [(question, context) for question in options.question]
+        asked = pairs = [(question, context) for question in options.question]
     model = FineTuned.load(model_directory(options, "answer"), "answer")
     progress = progress_of("answer", len(pairs))
-    answered = in_parts(pairs, lambda part: answer_pairs(model, part, progress), check_pairs)
+    nothing = None if options.file is None else _NOTHING
+    answered = in_parts(asked, lambda part: answer_pairs(model, part, progress), check_pairs, nothing)
     records: Iterator[Record] = (
         {"number": number, "question": question, "answer": row["answer"], "best": row["best"][: options.top or 3]}
-        for number, ((question, _), row) in enumerate(answered, start=1)
+        for number, ((question, _), (_, row)) in enumerate(zip(pairs, answered, strict=True), start=1)
     )
     write(options, records, _rows)
     say_unseen(model)
+
+
+_NOTHING: Record = {"answer": None, "best": []}
 
 
 def _squad(options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from bertcore.commands.options import COLUMN, FORMATS, LAYOUT, PIPES, check_input, layout_of, refuse
 from bertcore.compressed import plain_ending, read_lines, read_text, refuse_directory
@@ -16,6 +17,8 @@ from bertcore.errors import InputError
 from bertcore.examples.bad_rows import NOT_UTF8, BadRowError, decode, has_words
 from bertcore.examples.table_rows import READERS, TextLayout, advice_on, read_rows
 from bertcore.finetune.texts import Text
+
+Given = TypeVar("Given", bound=Text)
 
 LINES = ".txt"
 _ENDINGS = (".txt", ".md", ".html", ".rst", ".pdf", ".json", ".jsonl", ".csv", ".gz", ".zst")
@@ -39,14 +42,14 @@ def read(options: argparse.Namespace) -> list[Text]:
         return given
     read_it = partial(_read, options, pair_column)
     if options.file is not None and options.file not in PIPES:
-        return _told(read_it(options.file, str(options.file)), str(options.file))
+        return told(read_it(options.file, str(options.file)), str(options.file))
     if sys.stdin is None or sys.stdin.isatty():
         raise InputError("found no text, expected one as an argument, in --file FILE or through a pipe; give one")
     with tempfile.TemporaryDirectory(prefix="bertcore-pipe-") as folder:
         piped = Path(folder) / f"stdin.{options.input_format or FORMATS[0]}"
         with piped.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        return _told(read_it(piped, "the pipe"), "the pipe")
+        return told(read_it(piped, "the pipe"), "the pipe")
 
 
 def refuse_wordless(given: Iterable[Text]) -> None:
@@ -58,7 +61,7 @@ def refuse_wordless(given: Iterable[Text]) -> None:
 
 def texts_in(options: argparse.Namespace) -> list[str]:
     """The texts of --file, in its --column; see `read`."""
-    found = _told(_read(options, None, options.file, str(options.file)), str(options.file))
+    found = told(_read(options, None, options.file, str(options.file)), str(options.file))
     return [text for text in found if isinstance(text, str)]
 
 
@@ -70,7 +73,8 @@ def _read(options: argparse.Namespace, pair_column: str | None, path: Path, name
     return read_file(path, options.column or COLUMN, pair_column, name, layout_of(options, path))
 
 
-def _told(found: list[Text], name: str) -> list[Text]:
+def told(found: list[Given], name: str) -> list[Given]:
+    """`found` in the file `name`, when how many of it hold no word has been said."""
     empty = [number for number, text in enumerate(found, start=1) if not has_words(text)]
     if not found:
         print(f"{name}: holds no text", file=sys.stderr)

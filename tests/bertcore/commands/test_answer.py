@@ -90,6 +90,21 @@ def test_a_table_of_questions(saved: Saved, tmp_path: Path, capsys: pytest.Captu
     assert found == [result.predictions["dev"].predicted[row["id"]] for row in rows]
 
 
+def test_what_lacks_its_question_or_its_context_keeps_its_place(
+    saved: Saved, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result, examples, model = saved
+    row, file = examples.splits["dev"].to_pylist()[0], tmp_path / "in.jsonl"
+    rows = [{**row, "context": " "}, row, {**row, "question": ""}]
+    file.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    assert main(["answer", "--model", str(model), "--file", str(file)]) == 0
+    out, err = capsys.readouterr()
+    found = list(map(json.loads, out.splitlines()))
+    assert [each["answer"] for each in found] == [None, result.predictions["dev"].predicted[row["id"]], None]
+    assert [each["number"] for each in found] == [1, 2, 3] and found[0]["question"] == row["question"]
+    assert err == f"{file}: texts without a word: 2 (the first is number 1)\n"
+
+
 def test_what_cannot_be_answered_is_one_line(
     saved: Saved, config: BertConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

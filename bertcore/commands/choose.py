@@ -78,7 +78,8 @@ def _read(options: argparse.Namespace) -> pa.Table:
     if columns is not None and len(columns) == 1:
         values["choices_column"] = columns[0]
     layout = parse_arguments(ChoicesOptions, values)
-    return table_of(Rows(str(options.file), read_rows(options.file, layout)), layout, BadRows(), labelled=False)
+    rows, bad = Rows(str(options.file), read_rows(options.file, layout)), BadRows(remedy="correct it")
+    return table_of(rows, layout, bad, labelled=False)
 
 
 def _of_one(options: argparse.Namespace, model: FineTuned) -> Iterator[Record]:

@@ -29,13 +29,15 @@ class BadRows:
     """The bad rows of one task's files."""
 
     on_error: OnError = "strict"
+    remedy: str = "correct it or skip bad rows (on_error: skip)"
+    """What `strict` advises."""
     counts: Counter[str] = field(default_factory=Counter)
     """Reason -> rows."""
 
     def add(self, where: str, bad: BadRowError, *, always_skipped: bool = False) -> None:
         """Count the row at `where` (FILE:LINE), or raise `InputError` for it unless such rows are to be skipped."""
         if self.on_error == "strict" and not always_skipped:
-            raise InputError(f"{where}: {bad}; correct it or skip bad rows (on_error: skip)") from None
+            raise InputError(f"{where}: {bad}; {self.remedy}") from None
         self.counts[bad.reason] += 1
 
 

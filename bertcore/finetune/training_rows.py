@@ -14,6 +14,7 @@ from bertcore.finetune.family import CHOICE
 
 logger = logging.getLogger(__name__)
 
+_NOTHING_TO_CHOOSE = "give one setting without early_choice, and a number as null_threshold"
 _FEWEST_TO_CHOOSE_ON = 30
 """Of which one more that is right is three in a hundred; a correlation of one example is none."""
 
@@ -46,13 +47,12 @@ def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
     if kept_back.all():
         raise InputError(
             f"task {task.data}: found {len(sizes)} different training texts, expected more, as part of them "
-            f"(choice_fraction {task.choice_fraction:g}) is kept back to choose on; give one setting without "
-            "early_choice, and a number as null_threshold"
+            f"(choice_fraction {task.choice_fraction:g}) is kept back to choose on; {_NOTHING_TO_CHOOSE}"
         )
     if count < _FEWEST_TO_CHOOSE_ON:
         logger.warning(
             "task %s: settings are chosen on %d training examples that are kept back, where chance decides: raise "
-            "choice_fraction, or give one setting without early_choice",
-            *(task.data, count),
+            "choice_fraction, or %s",
+            *(task.data, count, _NOTHING_TO_CHOOSE),
         )
     return {"train": table.filter(pa.array(~kept_back)), CHOICE: table.filter(pa.array(kept_back))}

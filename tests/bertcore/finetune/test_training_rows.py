@@ -37,3 +37,4 @@ def test_a_choice_by_chance_is_said(make_task: Callable[..., RunConfig], caplog:
     assert not caplog.records
     _keep_back(rows(40), make_task(choice_fraction=0.1))
     assert "chosen on 4 training examples that are kept back, where chance decides" in caplog.text
+    assert "without early_choice, and a number as null_threshold" in caplog.text, "a threshold is chosen on them, too"

@@ -54,11 +54,12 @@ def of_finetuned(
     config: Mapping[str, Any],
     labels: Sequence[str] | None,
     metrics: Mapping[str, Any],
+    known: int,
 ) -> str:
     """The card of models/finetuned/NAME; `config`: the head's own keys of config.json, `metrics` as
-    metrics/finetune/NAME.json has them."""
+    metrics/finetune/NAME.json has them, `known`: examples of dev that it was trained on, too."""
     tag, headline, protocol = pipeline_tag(model.architecture), metrics["metrics"][0], metrics["protocol"]
-    entry = params.task_entry(name)
+    entry, seen = params.task_entry(name), f", but for {known:,} that it was trained on, too" if known else ""
     return Card(
         name=name,
         model_type=model.config.model_type,
@@ -72,7 +73,7 @@ def of_finetuned(
             "Lineage": _lineage("finetune", name, PRETRAINED if entry.get("init_from") else None),
             "Recipe": _yaml({"finetune": {"tasks": {name: entry}}}),
             "Scores": _scores(metrics) + f"\n\nOn {metrics['dev_examples']:,} examples of dev, which the fine-tuning "
-            f"has not seen; headline: {headline}. {_protocol(protocol)}",
+            f"has not seen{seen}; headline: {headline}. {_protocol(protocol)}",
             **({"Scores by label": _by_label(labelled)} if (labelled := metrics["by_label"]) else {}),
             "Use": usage(tag, f"models/finetuned/{name}", config),
             "Limits": f"{_ALWAYS if _is_closed(metrics['family'], labels) else ''}It reads "

@@ -81,7 +81,8 @@ def _save(
     simple, scores = baselines(examples, task.settings()[0][0].seed)
     records = _records(finetuning, outcomes, simple)
     metrics, result = _metrics(task, finetuning, outcomes, scores, records), pretrained.result
-    card = cards.of_finetuned(name, result.model, result.model_config, examples.labels, metrics)
+    known = schema.in_train(examples)["dev"]
+    card = cards.of_finetuned(name, result.model, result.model_config, examples.labels, metrics, known)
     result.save_model(FINETUNED / name, tokenizer_files, card)
     gate.check(result.model, FINETUNED / name, tokenizer_files)
     result.save_predictions(PREDICTIONS / name, records)

@@ -67,6 +67,7 @@ class FakeRun:
 def examples() -> ExampleSet:
     words = [text.rstrip(".").split() for text in sentences(60, seed=3)]
     words[45].append("x" * 60)  # more pieces than fit into a sequence
+    words[46] = words[0]  # of dev, and of train
     rows = [
         {"id": str(n), "words": each, "tags": ["B-X" if word in ("file", "buffer") else "O" for word in each]}
         for n, each in enumerate(words)
@@ -94,6 +95,7 @@ def _the_card_says_what_the_metrics_say(metrics: dict[str, Any]) -> None:
         (name, metrics["pretrained"][name]) for name in ("f1", "precision")
     ]
     assert "| `data/inputs/encoders/toy` | `" in card.text and "the median of 3 seeds" in card.text
+    assert "which the fine-tuning has not seen, but for 1 that it was trained on, too; headline: f1." in card.text
     assert "chosen on 4 examples kept back from train" in card.text and "Labels: B-X, I-X, O." in card.text
     assert "| the same architecture from random weights | " in card.text and "| word lookup | " in card.text
 

@@ -63,9 +63,7 @@ def detect(sentences: Iterable[Sequence[str]]) -> str | None:
     found = {tag for tags in tagged for tag in tags}
     if not any(map(_TYPED.fullmatch, found)) and not ({"B", "I"} & found and found <= _BARE):
         return None
-    if any(tag.partition("-")[0] in ("E", "S") for tag in found):
-        return "bioes"
-    return min(("iob2", "iob1"), key=lambda scheme: sum(len(violations(tags, scheme)) for tags in tagged))
+    return min(("iob2", "iob1", "bioes"), key=lambda scheme: sum(len(violations(tags, scheme)) for tags in tagged))
 
 
 def is_bilou(sentences: Iterable[Sequence[str]]) -> bool:

@@ -59,6 +59,8 @@ def test_tags_that_break_a_scheme(scheme: str, tags: str, positions: list[int]) 
 
 def test_the_scheme_that_is_broken_least_is_found() -> None:
     assert detect([["B-A", "I-A"]] * 3 + [["O", "I-A"]]) == "iob2"
+    assert detect([["B-A", "I-A"]] * 3 + [["O", "S-A"]]) == "iob2", "one tag of another scheme breaks but itself"
+    assert detect([["B-A", "E-A"]] * 3 + [["B-A", "O"]]) == "bioes"
     assert detect([["I-A", "I-A"]] * 3 + [["O", "B-A"]]) == "iob1"
     assert detect([["B", "I", "O"]]) == "iob2" and to_iob2(["I", "I", "O", "B"]) == ["B", "I", "O", "B"]
     assert iob2_labels([""]) == ["O", "B", "I"]

@@ -14,7 +14,16 @@ import pyarrow.parquet as pq
 
 from bertcore.compressed import parse_json, plain_ending, read_bytes, read_json, read_lines, refuse_directory
 from bertcore.errors import InputError
-from bertcore.examples.bad_rows import NOT_TEXT, NOT_UTF8, UNKNOWN_LABEL, WRONG_COLUMNS, BadRowError, BadRows, decode
+from bertcore.examples.bad_rows import (
+    NO_LABEL,
+    NOT_TEXT,
+    NOT_UTF8,
+    UNKNOWN_LABEL,
+    WRONG_COLUMNS,
+    BadRowError,
+    BadRows,
+    decode,
+)
 from bertcore.examples.schema import composed
 
 Row: TypeAlias = Mapping[str, Any]
@@ -245,7 +254,8 @@ def score_of(cell: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise BadRowError(UNKNOWN_LABEL, f"found the score {cell!r}, expected a number such as 2.5")
+        reason = UNKNOWN_LABEL if name_of(cell) else NO_LABEL
+        raise BadRowError(reason, f"found the score {cell!r}, expected a number such as 2.5")
     return number
 
 

@@ -9,7 +9,15 @@ import pytest
 from bertcore.corpus.evaluation_texts import evaluation_texts
 from bertcore.errors import InputError
 from bertcore.examples import table, table_rows
-from bertcore.examples.bad_rows import EMPTY_TEXT, NO_LABEL, NOT_TEXT, NOT_UTF8, UNSEEN_LABEL, WRONG_COLUMNS
+from bertcore.examples.bad_rows import (
+    EMPTY_TEXT,
+    NO_LABEL,
+    NOT_TEXT,
+    NOT_UTF8,
+    UNKNOWN_LABEL,
+    UNSEEN_LABEL,
+    WRONG_COLUMNS,
+)
 from bertcore.examples.schema import ExampleSet
 from bertcore.examples.table import TableOptions
 from tests.packing import pack
@@ -348,6 +356,13 @@ def test_scores_that_are_no_numbers(score: str, tmp_path: Path) -> None:
     both(tmp_path, ".csv", f"text,label\na,1\nb,{score}\n".encode())
     with pytest.raises(InputError, match=f"train.csv:3: found the score '{score}', expected a number"):
         read(tmp_path, kind="regression")
+
+
+def test_missing_scores_are_counted_apart_from_wrong_ones(tmp_path: Path) -> None:
+    lines = [{"text": "a", "label": label} for label in (1, 2, None, float("nan"), " ", "high", [1])]
+    both(tmp_path, ".jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    dropped = {NO_LABEL: 6, UNKNOWN_LABEL: 2, "label that is no name": 2}  # of train and of dev
+    assert read(tmp_path, kind="regression", on_error="skip").dropped == dropped
 
 
 def test_a_truth_value_is_no_score(tmp_path: Path) -> None:

@@ -107,6 +107,8 @@ class ModernBertModel(Encoder):
 def see(model: EncoderModule, local_attention: int) -> None:
     """Give the local layers of a ModernBERT, alone or with a head, windows of so many tokens; its config says so."""
     assert isinstance(model.config, ModernBertConfig)
+    if model.config.local_attention == local_attention:  # other positions, even equal ones, compile the layers anew
+        return
     model.config = model.base_model.config = config = replace(model.config, local_attention=local_attention)
     for index, layer in enumerate(model.base_model.layers):
         assert isinstance(layer, ModernBertLayer)

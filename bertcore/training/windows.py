@@ -14,16 +14,12 @@ class Windows:
 
     def __init__(self, model: EncoderModule, config: PretrainConfig) -> None:
         self._model, self._first, self._steps = model, config.local_attention_start, config.window_steps
-        self._last = self._now = model.config.local_attention if isinstance(model.config, ModernBertConfig) else 0
+        self._last = model.config.local_attention if isinstance(model.config, ModernBertConfig) else 0
 
     def widen(self, step: int) -> None:
         """Let the layers see as far as `step` has them."""
-        if self._first is None:
-            return
-        tokens = window(self._first, self._last, step, self._steps)
-        if tokens != self._now:  # compiled layers are compiled anew for other positions
-            see(self._model, tokens)
-            self._now = tokens
+        if self._first is not None:
+            see(self._model, window(self._first, self._last, step, self._steps))
 
 
 def window(first: int, last: int, step: int, steps: int) -> int:

@@ -141,6 +141,7 @@ def test_what_cannot_be_chosen_is_one_line(
         ([str(model), "--context", "a", "b", " "], "context 'a': found an empty choice at place 1 from 0"),
         ([str(model), "--context", " ", "b", "c"], "found an empty context, expected words"),
         ([str(model), "--context", "a", "b", "c", "--top", "0"], "--top: found 0, expected at least 1"),
+        ([str(model), "--file", str(tmp_path / "one.jsonl")], "one.jsonl:1: found 1 of the choices"),
         ([str(model), "--file", str(tmp_path / "one.jsonl")], "an example has, expected two or more; correct it\n"),
         ([str(model), "--file", str(tmp_path / "none.jsonl")], "none.jsonl"),
         ([str(model), "--file", "a.csv", "--question", "which"], "--question: found it beside --file, where it has no"),

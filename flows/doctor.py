@@ -16,7 +16,7 @@ from bertcore.errors import ConfigError
 from bertcore.files import unwritable
 from flows import prefect_api, server
 from flows.devices import stages_at_once
-from flows.environment import ROOT, UTF8, complaint, project_environment, run_to_end
+from flows.environment import REMOTE, ROOT, UTF8, complaint, project_environment, run_to_end
 from tasks.doctor.findings import Finding, fail, failed, load, ok
 
 CHECKS = [sys.executable, "-m", "tasks.doctor"]
@@ -139,7 +139,7 @@ def check_flow() -> Finding:
     except (ConfigError, RemoteError) as error:
         remedy = "correct the variable, or unset it"
         return fail("flow", str(error), remedy)
-    text = f"at most {stages} stage{'s' if stages > 1 else ''} at once; DVC remote: {remote or 'none'}"
+    text = f"at most {stages} stage{'s' if stages > 1 else ''} at once; {REMOTE}: {remote or 'not set'}"
     return ok("flow", text)
 
 

@@ -33,6 +33,7 @@ from bertcore.export.verify import run_padded
 from bertcore.files import replace_file
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+SUFFIX = ".onnx"
 OPSET = 18
 """Of 2022: the oldest that torch's exporter writes, so that older runtimes read the file too."""
 TOLERANCE = 1e-4
@@ -63,6 +64,8 @@ def export(directory: Path, path: Path, *, int8: bool = False, examples: Iterabl
         raise ArtifactError(f"{directory}: found {size:,} bytes of weights, expected at most {_LARGEST:,} in ONNX")
     if path.is_dir():
         raise ConfigError(f"{path}: found a directory, expected the name of a file; say {path}/model.onnx")
+    if path.suffix != SUFFIX:
+        raise ConfigError(f"{path}: found a name that does not end in {SUFFIX}; say {path.with_suffix(SUFFIX)}")
     with replace_file(path) as beside:
         _write(saved, model, beside)
         largest = max(_compare(saved, model, beside, lengths) for lengths in _shapes(saved))

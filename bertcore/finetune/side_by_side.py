@@ -79,7 +79,9 @@ def _make(place: int, runs: Runs, shares: Sequence[Sequence[tuple[str, RunConfig
     share_threads(processes)
     if torch.cuda.is_available():
         torch.cuda.set_device(place % torch.cuda.device_count())
+    logging.disable()  # what there is to say of the examples has been said where `runs` come from
     grids = runs.grids(runs.prepare())
+    logging.disable(logging.NOTSET)
     for name, task in shares[place]:
         grids[name].make(task)
         grids[name].forget_weights(task)

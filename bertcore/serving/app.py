@@ -19,6 +19,7 @@ from bertcore.apply.choose import Asked
 from bertcore.apply.finetuned import UNSEEN
 from bertcore.apply.tag import count_words
 from bertcore.errors import BertcoreError, InputError, TextError
+from bertcore.examples.bad_rows import has_words
 from bertcore.serving import schema
 from bertcore.serving.batching import Batcher, FullError
 from bertcore.serving.guard import SECURITY, Guard
@@ -232,6 +233,9 @@ def _check(items: Sequence[Any], limits: Limits) -> None:
         )
     if (longest := max(sizes)) > limits.characters:
         raise TooMuchError(f"found a text of {longest} characters, expected at most {limits.characters}; send parts")
+    for number, item in enumerate(items, start=1):
+        if not has_words(item):
+            raise InputError(f"text {number}: found no word, expected one; leave the text out")
 
 
 def _add_measures(app: FastAPI, models: Models, measures: Measures) -> None:

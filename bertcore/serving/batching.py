@@ -45,7 +45,6 @@ class Batcher:
     busy: bool = False
     """Whether a batch is being computed."""
     _jobs: deque[Job] = field(default_factory=deque)
-    _waiting: int = 0
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "bertcore-model"))
     _ending: bool = False
@@ -53,18 +52,17 @@ class Batcher:
     @property
     def waiting(self) -> int:
         """Texts that have not been begun."""
-        return self._waiting
+        return sum(job.size for job in self._jobs)
 
     async def submit(self, key: Hashable, work: Work, items: Sequence[Any], size: int | None = None) -> list[Any]:
         """The results of `items`, which are `size` texts, by default one each; `FullError` where too many wait,
         `BertcoreError` for an item that cannot be used."""
         assert not self._ending, "the server ends its lifespan when no request is open any more"
         size = len(items) if size is None else size
-        if self._waiting + size > self.limits.queue:
-            raise FullError(f"{self._waiting} texts wait, expected room for {size} more of {self.limits.queue}")
+        if self.waiting + size > self.limits.queue:
+            raise FullError(f"{self.waiting} texts wait, expected room for {size} more of {self.limits.queue}")
         job = Job(key, work, items, size, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
-        self._waiting += size
         self._wake.set()
         return await job.result
 
@@ -93,7 +91,6 @@ class Batcher:
                 size += job.size
         kept = set(map(id, taken))
         self._jobs = deque(job for job in self._jobs if id(job) not in kept)
-        self._waiting -= size
         return [job for job in taken if not job.result.cancelled()]
 
     def _work(self, work: Work, items: Sequence[Any]) -> list[Any]:

@@ -4,13 +4,12 @@ import asyncio
 import hmac
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException
 
-from bertcore.serving.limits import PATIENCE, TOKEN_VARIABLE
+from bertcore.serving.limits import PATIENCE, TOKEN_VARIABLE, is_loopback
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -92,9 +91,9 @@ def _is_here(host: bytes) -> bool:
     lead here, does not, and could read the answers."""
     try:
         name = urlsplit(f"//{host.decode('ascii')}").hostname or ""
-        return name == "localhost" or ip_address(name).is_loopback
     except ValueError:
         return False
+    return is_loopback(name)
 
 
 async def _refuse(send: Send, status: int, detail: str) -> None:

@@ -167,5 +167,4 @@ def dropped_examples(measurements: Measurements) -> Table:
         dropped = measurements.numbers(f"examples/{task}", "dropped")
         there = {reason: number for reason, number in dropped.items() if number}
         rows += [[task, *reason] for reason in counted(there)]
-    header = ("Task", "Left out because", "Number")
-    return Table(header, rows, left=("Left out because",), caption="Examples left out")
+    return Table(("Task", "Reason", "Number"), rows, left=("Reason",), caption="Examples left out or mended")

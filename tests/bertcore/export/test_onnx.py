@@ -99,6 +99,8 @@ def test_errors_are_one_line_with_the_remedy(
     assert capsys.readouterr().err.startswith(f"error: {tmp_path}/none/config.json: not found")
     with pytest.raises(ConfigError, match="found a directory, expected the name of a file"):
         exporter.export(directory, tmp_path)
+    with pytest.raises(ConfigError, match=r"found a name that does not end in .onnx; say .*/README.onnx$"):
+        exporter.export(directory, directory / "README.md")
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else real(name))
     with pytest.raises(ConfigError, match=rf"^onnxruntime: not installed, .* run `make onnx MODEL={directory}`, or"):

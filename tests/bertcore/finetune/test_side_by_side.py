@@ -52,15 +52,25 @@ def same(outcomes: list[Outcome], others: list[Outcome]) -> bool:
     )
 
 
-def test_two_processes_make_what_one_makes(
-    prepare: Callable[[], Finetuning], config: BertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def loud(prepare: Callable[[], Finetuning]) -> Finetuning:
+    logging.getLogger("bertcore").warning("some texts are cut")
+    return prepare()
+
+
+def test_two_processes_make_what_one_makes_and_say_nothing_again(
+    prepare: Callable[[], Finetuning],
+    config: BertConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     systems: dict[str, InitialEncoder] = {"toy.one": config, "toy.two": config}
     expected = alone(prepare, systems, tmp_path / "alone")
-    runs = Runs(prepare, systems, TASK.settings(), tmp_path / "two", "key")
+    runs = Runs(partial(loud, prepare), systems, TASK.settings(), tmp_path / "two", "key")
     grids = runs.grids(prepare())
     assert [len(grid.missing()) for grid in grids.values()] == [4, 4]
     side_by_side.make(runs, grids, processes=2)
+    assert "some texts are cut" not in capfd.readouterr().err
     kept = [grid._checkpoints(task).latest() for grid in grids.values() for task in grid._flat]
     assert ["model" in record for record in kept if record].count(True) == 2, "weights that nobody can ask for any more"
     monkeypatch.setattr(Finetuning, "train", None)  # all has been made

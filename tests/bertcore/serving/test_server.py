@@ -114,6 +114,8 @@ def test_it_says_what_it_has(server: Server) -> None:
         ("/v1/classify", {"texts": ["a"], "model": "tags"}, 404, "classify: found no model for it in 'tags'"),
         ("/v1/fill-mask", {"texts": ["a"]}, 422, "'a': found no [MASK]"),
         ("/v1/classify", {"texts": ["a"], "pairs": ["b", "c"]}, 422, "pairs: found 2 second texts, expected 1"),
+        ("/v1/classify", {"texts": ["a", " \u200b"]}, 422, "text 2: found no word, expected one; leave the text out"),
+        ("/v1/search", {"queries": [""]}, 422, "text 1: found no word, expected one"),
         ("/v1/answer", {"questions": [" "], "context": "a"}, 422, "question: found ' ', expected words"),
         ("/v1/choose", {"context": "a", "choices": ["b"]}, 422, "body.choices: List should have at least 2 items"),
         ("/v1/choose", {"context": "a", "choices": ["b", " "]}, 422, "context 'a': found an empty choice at place 1"),

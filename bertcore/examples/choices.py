@@ -21,24 +21,20 @@ from bertcore.examples.bad_rows import (
     OnError,
     has_words,
 )
-from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet, composed
-from bertcore.examples.splits import SplitOptions, find_splits, with_dev
-from bertcore.examples.table_rows import (
+from bertcore.examples.cells import (
     HIDDEN,
-    READERS,
-    Row,
-    Rows,
-    TextLayout,
     cell_of,
     examples_of,
     has_label,
     name_of,
-    read_rows,
     require_columns,
     require_distinct,
     text_of,
     whole_number,
 )
+from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet, composed
+from bertcore.examples.splits import SplitOptions, find_splits, with_dev
+from bertcore.examples.table_rows import READERS, Row, Rows, TextLayout, read_rows
 
 FEW_CHOICES, EMPTY_CHOICE = "fewer than two choices", "empty choice"
 

@@ -24,9 +24,9 @@ from bertcore.examples.bad_rows import (
     decode,
     has_words,
 )
+from bertcore.examples.cells import score_of, some
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.examples.splits import log_unused
-from bertcore.examples.table_rows import score_of, some
 
 _LABELLED = ("train", "dev")
 """Splits that must be there and have labels."""

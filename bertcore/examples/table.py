@@ -23,19 +23,12 @@ from bertcore.examples.bad_rows import (
     OnError,
     has_words,
 )
-from bertcore.examples.schema import ExampleSet, composed, schema_of
-from bertcore.examples.splits import SplitOptions, find_splits, first_of, with_dev
-from bertcore.examples.table_rows import (
+from bertcore.examples.cells import (
     HIDDEN,
-    READERS,
-    Row,
-    Rows,
-    TextLayout,
     cell_of,
     examples_of,
     has_label,
     name_of,
-    read_rows,
     require_columns,
     require_distinct,
     score_of,
@@ -43,6 +36,9 @@ from bertcore.examples.table_rows import (
     text_of,
     whole_number,
 )
+from bertcore.examples.schema import ExampleSet, composed, schema_of
+from bertcore.examples.splits import SplitOptions, find_splits, first_of, with_dev
+from bertcore.examples.table_rows import READERS, Row, Rows, TextLayout, read_rows
 
 BROKEN_LABEL = "label with a tab or a line break"
 

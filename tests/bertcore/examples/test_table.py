@@ -8,7 +8,7 @@ import pytest
 
 from bertcore.corpus.evaluation_texts import evaluation_texts
 from bertcore.errors import InputError
-from bertcore.examples import table, table_rows
+from bertcore.examples import cells, table, table_rows
 from bertcore.examples.bad_rows import (
     EMPTY_TEXT,
     NO_LABEL,
@@ -261,7 +261,7 @@ def test_labels_that_are_no_names(kind: str, label: str, found: str, tmp_path: P
     with pytest.raises(InputError, match=f"train.jsonl:2: found the label {found}, expected a name or a number"):
         read(tmp_path, kind=kind)
     examples = read(tmp_path, kind=kind, on_error="skip")
-    assert (examples.labels, examples.dropped) == (["x", "z"], {table_rows.NO_NAME: 2})
+    assert (examples.labels, examples.dropped) == (["x", "z"], {cells.NO_NAME: 2})
 
 
 def test_f1_needs_the_labels_0_and_1(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from bertcore.model.huggingface import load_config, load_pretrained, save_pretra
 from bertcore.model.layout import Layout
 from bertcore.model.names import BERT as NAMES
 from bertcore.training.metrics import silent
-from tests.bertcore.model.test_bert import LOSS_TOLERANCE, TOLERANCE, assert_close
+from tests.bertcore.model.references import LOSS_TOLERANCE, TOLERANCE, assert_close
 
 ANIMALS = {"red": "cat", "green": "dog", "blue": "bird"}
 """What is right for each colour."""

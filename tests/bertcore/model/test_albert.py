@@ -18,29 +18,15 @@ from bertcore.model.huggingface import load_config, load_pretrained, save_pretra
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.config import OptimizationConfig
 from bertcore.training.optimizers.groups import LR_SCALE
-from tests.bertcore.model.test_bert import HEADS, LABELS, in_pairs, logits_like
-from tests.bertcore.model.test_electra import assert_close, batch, drawn, saved
+from tests.bertcore.model.references import HEADS, LENGTHS, Reference, drawn, saved
 
+THEIRS = Reference(
+    "albert", "Albert", tied=frozenset({"predictions.decoder.weight", "predictions.decoder.bias"}), segments=True
+)
 SIZES: dict[str, Any] = {
     **{"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2},
     **{"intermediate_size": 24, "max_position_embeddings": 64, "embedding_size": 20},
 }
-LENGTHS = [40, 5, 23, 64]
-
-
-def reference_of(directory: Path, kind: str, **extra: Any) -> Any:
-    return getattr(transformers, f"Albert{kind}").from_pretrained(directory, dtype=torch.float64, **extra).eval()
-
-
-def assert_same_gradients(model: Any, reference: Any) -> None:
-    row = ARCHITECTURES["albert"]
-    found = row.names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
-    expected = {name: each.grad for name, each in reference.named_parameters()}
-    assert found.keys() == expected.keys() - {"predictions.decoder.weight", "predictions.decoder.bias"}
-    for name, gradient in found.items():
-        # transformers gives the padding's own row of the table none; it is not read here
-        rows = slice(1 if name.endswith("word_embeddings.weight") else 0, None)
-        assert_close(gradient[rows], expected[name][rows])
 
 
 @settings(max_examples=8)
@@ -60,17 +46,16 @@ def test_pretraining_in_any_shape_equals_transformers(
     sizes |= {"num_hidden_groups": min(groups, layers), "embedding_size": embedding}
     directory = tmp_path_factory.mktemp("model")
     model = saved(drawn(build_pretraining(AlbertConfig(**SIZES | sizes))), directory)
-    reference = reference_of(directory, "ForPreTraining")
-    layout, ids, types, inputs = batch(lengths)
-    places = torch.arange(0, layout.total, 2)
-    logits, order = model(ids, types, layout, places)
-    outputs = reference(**inputs)
-    expected = outputs.prediction_logits.flatten(0, 1)[layout.padded_index][places]
-    assert_close(logits, expected)
-    assert_close(order, outputs.sop_logits)
+    reference, batch = THEIRS.load(directory, "ForPreTraining"), THEIRS.batch(lengths)
+    places = torch.arange(0, batch.layout.total, 2)
+    logits, order = model(batch.ids, batch.types, batch.layout, places)
+    outputs = reference(**batch.theirs)
+    expected = batch.flat(outputs.prediction_logits)[places]
+    THEIRS.assert_close(logits, expected)
+    THEIRS.assert_close(order, outputs.sop_logits)
     (logits.logsumexp(1).square().sum() + order.square().sum()).backward()
     (expected.logsumexp(1).square().sum() + outputs.sop_logits.square().sum()).backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_gradients(model, reference)
 
 
 @given(layers=st.integers(1, 40), groups=st.integers(1, 40))
@@ -83,16 +68,7 @@ def test_groups_are_those_of_transformers(layers: int, groups: int) -> None:
 
 @pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
-    labels = LABELS[family]
-    model = saved(drawn(build_head(AlbertConfig(**SIZES), family, labels)), tmp_path)
-    reference = reference_of(tmp_path, kind, num_labels=labels)
-    layout, ids, types, inputs = batch(LENGTHS)
-    found, outputs = model(ids, types, layout), reference(**in_pairs(family, inputs))
-    expected = logits_like(found, outputs, layout)
-    assert_close(found, expected)
-    found.square().sum().backward()
-    expected.square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_head(AlbertConfig(**SIZES), family, kind, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["ForPreTraining", "ForMaskedLM"])
@@ -109,10 +85,10 @@ def test_directories_of_transformers_load_here(kind: str, tmp_path: Path) -> Non
     assert all(name.startswith(pair_head) for name in loaded.missing) and bool(loaded.missing) == (
         kind == "ForMaskedLM"
     )
-    layout, ids, types, inputs = batch(LENGTHS)
+    batch = THEIRS.batch(LENGTHS)
     with torch.no_grad():
-        found, _ = model(ids, types, layout, torch.arange(layout.total))
-        expected = reference(**inputs)[0].flatten(0, 1)[layout.padded_index]
+        found, _ = model(batch.ids, batch.types, batch.layout, torch.arange(batch.layout.total))
+        expected = batch.flat(reference(**batch.theirs)[0])
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
@@ -166,14 +142,14 @@ def test_shared_layers_are_one_step_of_the_layer_decay_and_one_matrix_of_an_opti
 
 
 def test_computing_activations_again_changes_no_gradient() -> None:
-    layout, ids, types, _ = batch(LENGTHS)
+    batch = THEIRS.batch(LENGTHS)
     gradients = []
     for again in (False, True):
         torch.manual_seed(1)
         model: Any = build_pretraining(AlbertConfig(**SIZES)).train()
         model.albert.encoder.activation_checkpointing = again
         torch.manual_seed(2)
-        logits, order = model(ids, types, layout, torch.arange(0, layout.total, 3))
+        logits, order = model(batch.ids, batch.types, batch.layout, torch.arange(0, batch.layout.total, 3))
         (logits.logsumexp(1).square().sum() + order.square().sum()).backward()
         gradients.append([each.grad for each in model.parameters()])
     for kept, computed in zip(*gradients, strict=True):

@@ -1,61 +1,22 @@
-"""The model against transformers: the same weights give the same outputs, loss and gradients.
-
-Both compute in double precision. In float32 the rounding of a deep model's gradients is a hundred times epsilon and
-differs between processors, so that any tolerance there is too wide for some and too narrow for others.
-"""
-
-from typing import Any
+"""The model against transformers: the same weights give the same outputs, loss and gradients."""
 
 import pytest
 import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 from transformers.initialization import no_init_weights
 
 from bertcore.errors import ConfigError
 from bertcore.model.bert import PRESETS, BertConfig, BertForPreTraining, BertModel
 from bertcore.model.config import ModelConfig
-from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.layout import Layout
 from bertcore.model.names import BERT as NAMES
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
+from tests.bertcore.model.references import LOSS_TOLERANCE, assert_close, padded, random_batch
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-TOLERANCE = 1e-12
-"""Relative to the largest value of a tensor: 4,500 times the rounding of one operation in double precision."""
-
-LOSS_TOLERANCE = 16 * torch.finfo(torch.float32).eps
-"""Of the loss and the gradients, which come through the cross entropy: it computes in float32 whatever the model does.
-Its exponential, sum, logarithm and quotient round once or twice each; what follows is linear in the gradient."""
-
-
-LABELS = {"sequence_classification": 3, "token_classification": 3, "question_answering": 2, "multiple_choice": 1}
-"""Logits of each head that is compared."""
-
-
-def in_pairs(family: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`inputs` as transformers takes them: of multiple choice, always two choices of one example."""
-    return (
-        {name: each.unflatten(0, (-1, 2)) for name, each in inputs.items()} if family == "multiple_choice" else inputs
-    )
-
-
-HEADS = [
-    ("sequence_classification", "ForSequenceClassification"),
-    ("token_classification", "ForTokenClassification"),
-    ("question_answering", "ForQuestionAnswering"),
-    ("multiple_choice", "ForMultipleChoice"),
-]
-"""Families of heads, with the ends of the names of transformers' classes."""
-
-
-def logits_like(found: Tensor, outputs: Any, layout: Layout) -> Tensor:
-    """The logits in what transformers' class of a head gives, laid out as ours have them in `found`."""
-    logits = outputs.logits if "logits" in outputs else torch.stack([outputs.start_logits, outputs.end_logits], -1)
-    return logits.reshape_as(found) if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
 
 
 def reference_config(config: BertConfig) -> transformers.BertConfig:
@@ -95,29 +56,6 @@ def pair(config: BertConfig, seed: int = 0) -> tuple[transformers.BertForPreTrai
     return reference, ours.requires_grad_()
 
 
-def random_batch(config: EncoderConfig, lengths: list[int], seed: int = 0) -> PreTrainingBatch:
-    generator = torch.Generator().manual_seed(seed)
-    layout = Layout.from_lengths(torch.tensor(lengths))
-
-    def draw(high: int, count: int) -> Tensor:
-        return torch.randint(high, (count,), generator=generator)
-
-    masked = torch.randperm(layout.total, generator=generator)[: max(1, layout.total * 15 // 100)].sort().values
-    return PreTrainingBatch(
-        input_ids=draw(config.vocab_size - 1, layout.total) + 1,  # 0 is [PAD]
-        token_type_ids=draw(max(config.segments, 1), layout.total),
-        layout=layout,
-        masked_positions=masked,
-        masked_labels=draw(config.vocab_size, len(masked)),
-        next_sentence_labels=draw(2, len(lengths)),
-    )
-
-
-def padded(values: Tensor, layout: Layout, fill: int = 0) -> Tensor:
-    empty = torch.full((layout.batch_size * layout.max_length, *values.shape[1:]), fill, dtype=values.dtype)
-    return empty.index_copy(0, layout.padded_index, values).unflatten(0, (layout.batch_size, -1))
-
-
 def reference_outputs(reference: transformers.BertForPreTraining, batch: PreTrainingBatch):
     labels = torch.full_like(batch.input_ids, -100).index_copy(0, batch.masked_positions, batch.masked_labels)
     return reference(
@@ -128,15 +66,6 @@ def reference_outputs(reference: transformers.BertForPreTraining, batch: PreTrai
         next_sentence_label=batch.next_sentence_labels,
         output_hidden_states=True,
     )
-
-
-def assert_close(
-    found: Tensor, expected: Tensor, what: str, tolerance: float = TOLERANCE, scale: float | None = None
-) -> None:
-    assert found.shape == expected.shape, what
-    scale = scale or float(expected.detach().abs().max())
-    difference = float((found - expected).detach().abs().max())
-    assert difference <= tolerance * scale, f"{what}: {difference / scale:.1e} of the scale"
 
 
 def assert_same_forward(config: BertConfig, batch: PreTrainingBatch) -> None:

@@ -18,7 +18,7 @@ from transformers.models.deberta_v2 import modeling_deberta_v2 as theirs
 
 from bertcore.errors import ArtifactError
 from bertcore.model.config import ModelConfig, build_discriminator, build_head, build_pretraining
-from bertcore.model.deberta import DEBERTA, DebertaConfig, DebertaModel
+from bertcore.model.deberta import DebertaConfig, DebertaModel
 from bertcore.model.disentangled_attention import (
     DisentangledSelfAttention,
     Distances,
@@ -30,14 +30,13 @@ from bertcore.model.disentangled_attention import (
 )
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.model.layout import Layout
-from tests.bertcore.model.test_bert import HEADS, LABELS, in_pairs, logits_like
-from tests.bertcore.model.test_electra import assert_close, batch, drawn, saved
+from tests.bertcore.model.references import HEADS, LENGTHS, Reference, drawn, saved
 
+THEIRS = Reference("deberta-v2", "DebertaV2")
 SIZES: dict[str, Any] = {
     **{"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2},
     **{"intermediate_size": 24, "max_position_embeddings": 64, "position_buckets": 16, "max_relative_positions": 64},
 }
-LENGTHS = [40, 5, 23, 64]
 PUBLISHED: dict[str, Any] = {
     **{"model_type": "deberta-v2", "relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm"},
     **{"share_att_key": True, "pos_att_type": "p2c|c2p", "layer_norm_eps": 1e-7, "max_relative_positions": -1},
@@ -59,26 +58,6 @@ def exact_scale() -> Iterator[None]:
         yield
 
 
-def reference_of(directory: Path, kind: str, labels: int = 3) -> Any:
-    extra = {} if kind in ("ForMaskedLM", "Model") else {"num_labels": labels}
-    loader = getattr(transformers, f"DebertaV2{kind}")
-    return loader.from_pretrained(directory, dtype=torch.float64, **extra).eval()
-
-
-def inputs_of(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: each for name, each in inputs.items() if name != "token_type_ids"}
-
-
-def assert_same_gradients(model: Any, reference: Any) -> None:
-    found = DEBERTA.names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
-    expected = {name: each.grad for name, each in reference.named_parameters()}
-    assert found.keys() == expected.keys()
-    for name, gradient in found.items():
-        # transformers gives the padding's own row of the table none; it is not read here
-        rows = slice(1 if name.endswith("word_embeddings.weight") else 0, None)
-        assert_close(gradient[rows], expected[name][rows])
-
-
 @settings(max_examples=10)
 @given(
     heads=st.integers(1, 3),
@@ -97,48 +76,28 @@ def test_a_masked_lm_of_any_shape_equals_transformers(
     sizes |= {"position_buckets": buckets, "max_relative_positions": farthest}
     assume(farthest - 1 > buckets // 2 or buckets // 2 >= SIZES["max_position_embeddings"] - 1)
     config = DebertaConfig(**{**SIZES, **sizes, "hidden_act": activation})
-    directory = tmp_path_factory.mktemp("model")
-    model = saved(drawn(build_pretraining(config)), directory)
-    reference = reference_of(directory, "ForMaskedLM")
-    layout, ids, types, inputs = batch(lengths)
-    places = torch.arange(0, layout.total, 3)
-    (found,) = model(ids, types, layout, places)
-    expected = reference(**inputs_of(inputs)).logits.flatten(0, 1)[layout.padded_index][places]
-    assert_close(found, expected)
-    found.logsumexp(1).square().sum().backward()
-    expected.logsumexp(1).square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_masked_lm(config, lengths, tmp_path_factory.mktemp("model"))
 
 
 @pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
-    labels = LABELS[family]
-    model = saved(drawn(build_head(DebertaConfig(**SIZES), family, labels)), tmp_path)
-    reference = reference_of(tmp_path, kind, labels)
-    layout, ids, types, inputs = batch(LENGTHS)
-    found, outputs = model(ids, types, layout), reference(**in_pairs(family, inputs_of(inputs)))
-    expected = logits_like(found, outputs, layout)
-    assert_close(found, expected)
-    found.square().sum().backward()
-    expected.square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_head(DebertaConfig(**SIZES), family, kind, tmp_path)
 
 
 def test_a_discriminator_is_transformers_encoder_with_the_published_head(tmp_path: Path) -> None:
     """Which has the names of the published weights, and no class in transformers."""
     model = saved(drawn(build_discriminator(DebertaConfig(**SIZES))), tmp_path)
     head = {name: tensor.double() for name, tensor in load_file(tmp_path / "model.safetensors").items()}
-    reference = reference_of(tmp_path, "Model")
-    layout, ids, types, inputs = batch(LENGTHS)
-    states = reference(**inputs_of(inputs)).last_hidden_state
+    reference, batch = THEIRS.load(tmp_path, "Model"), THEIRS.batch(LENGTHS)
+    states = reference(**batch.theirs).last_hidden_state
     normed = functional.layer_norm(states + states[:, :1], states.shape[-1:], *_of("LayerNorm", head), eps=1e-7)
     inner = functional.gelu(functional.linear(normed, *_of("dense", head)))
-    expected = functional.linear(inner, *_of("classifier", head)).flatten()[layout.padded_index]
-    found = model(ids, types, layout)
-    assert_close(found, expected)
+    expected = batch.flat(functional.linear(inner, *_of("classifier", head)).squeeze(-1))
+    found = model(batch.ids, batch.types, batch.layout)
+    THEIRS.assert_close(found, expected)
     found.square().sum().backward()
     expected.square().sum().backward()
-    assert_same_gradients(model.base_model, reference)
+    THEIRS.assert_same_gradients(model.base_model, reference)
 
 
 def _of(layer: str, tensors: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -154,10 +113,10 @@ def test_directories_of_transformers_load_here(tmp_path: Path) -> None:
     model = build_pretraining(read).eval()
     loaded = load_pretrained(model, tmp_path)
     assert loaded.missing == loaded.unused == []
-    layout, ids, types, inputs = batch(LENGTHS)
+    batch = THEIRS.batch(LENGTHS)
     with torch.no_grad():
-        (found,) = model(ids, types, layout, torch.arange(layout.total))
-        expected = reference(**inputs_of(inputs)).logits.flatten(0, 1)[layout.padded_index]
+        (found,) = model(batch.ids, batch.types, batch.layout, torch.arange(batch.layout.total))
+        expected = batch.flat(reference(**batch.theirs).logits)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
     assert load_pretrained(build_head(read, "token_classification", 3).base_model, tmp_path).missing == []
 

@@ -1,7 +1,4 @@
-"""DistilBERT against transformers: the same weights give the same outputs and gradients; both read each other.
-
-Both compute in double precision; see `test_bert` for why.
-"""
+"""DistilBERT against transformers: the same weights give the same outputs and gradients; both read each other."""
 
 import dataclasses
 import json
@@ -16,22 +13,12 @@ from torch import Tensor
 
 from bertcore.errors import ArtifactError
 from bertcore.model import bert
-from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_pretraining
+from bertcore.model.config import ARCHITECTURES, ModelConfig
 from bertcore.model.distilbert import PRESETS, DistilBertConfig, DistilBertForMaskedLM, DistilBertModel
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
-from bertcore.model.layout import Layout
-from tests.bertcore.model.test_bert import (
-    HEADS,
-    LABELS,
-    LOSS_TOLERANCE,
-    TOLERANCE,
-    assert_close,
-    in_pairs,
-    logits_like,
-    padded,
-)
-from tests.bertcore.model.test_electra import drawn
+from tests.bertcore.model.references import HEADS, LENGTHS, Reference, drawn
 
+THEIRS = Reference("distilbert", "DistilBert")
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
     "hidden_size": 32,
@@ -40,66 +27,17 @@ SIZES: dict[str, Any] = {
     "intermediate_size": 24,
     "max_position_embeddings": 64,
 }
-LENGTHS = [40, 5, 23, 64]
-
-
-def reference_of(directory: Path, kind: str, labels: int = 3) -> Any:
-    extra = {} if kind in ("ForMaskedLM", "Model") else {"num_labels": labels}
-    loader = getattr(transformers, f"DistilBert{kind}")
-    return loader.from_pretrained(directory, attn_implementation="eager", dtype=torch.float64, **extra).eval()
-
-
-def batch(lengths: list[int]) -> tuple[Layout, Tensor, dict[str, Tensor]]:
-    """Layout, flat ids, and both as transformers takes them."""
-    layout = Layout.from_lengths(torch.tensor(lengths))
-    ids = torch.randint(5, SIZES["vocab_size"], (layout.total,), generator=torch.Generator().manual_seed(1))
-    return layout, ids, {"input_ids": padded(ids, layout), "attention_mask": layout.key_mask().long()}
-
-
-def assert_same_gradients(model: Any, reference: Any) -> None:
-    found = ARCHITECTURES["distilbert"].names.to_huggingface(
-        {name: each.grad for name, each in model.named_parameters()}
-    )
-    expected = {name: each.grad for name, each in reference.named_parameters()}
-    assert found.keys() == expected.keys()
-    for name, gradient in found.items():
-        # A bias of the keys shifts all scores of a query alike: its true gradient is 0, what is seen is rounding.
-        theirs = expected[name.replace("k_lin", "q_lin")] if name.endswith("k_lin.bias") else expected[name]
-        assert_close(gradient, expected[name], name, LOSS_TOLERANCE, float(theirs.abs().max()))
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new"])
 @pytest.mark.parametrize("lengths", [LENGTHS, [30, 30]], ids=["padded", "full"])
 def test_masked_lm_equals_transformers(activation: Any, lengths: list[int], tmp_path: Path) -> None:
-    model = drawn(build_pretraining(DistilBertConfig(activation=activation, **SIZES)))
-    save_pretrained(model, tmp_path)
-    model.double()
-    reference = reference_of(tmp_path, "ForMaskedLM")
-    layout, ids, theirs = batch(lengths)
-    places = torch.arange(0, layout.total, 3)
-    (found,) = model(ids, torch.zeros_like(ids), layout, places)
-    expected = reference(**theirs).logits.flatten(0, 1)[layout.padded_index][places]
-    assert_close(found, expected, "logits")
-    found.logsumexp(1).square().sum().backward()
-    expected.logsumexp(1).square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_masked_lm(DistilBertConfig(activation=activation, **SIZES), lengths, tmp_path)
 
 
 @pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
-    labels = LABELS[family]
-    model = drawn(build_head(DistilBertConfig(**SIZES), family, labels))
-    save_pretrained(model, tmp_path)
-    model.double()
-    reference = reference_of(tmp_path, kind, labels)
-    layout, ids, theirs = batch(LENGTHS)
-    found = model(ids, torch.zeros_like(ids), layout)
-    outputs = reference(**in_pairs(family, theirs))
-    expected = logits_like(found, outputs, layout)
-    assert_close(found, expected, "logits")
-    found.square().sum().backward()
-    expected.square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_head(DistilBertConfig(**SIZES), family, kind, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["ForMaskedLM", "Model", "ForSequenceClassification"])
@@ -123,11 +61,10 @@ def test_directories_of_transformers_load_here(kind: str, tmp_path: Path) -> Non
         if kind == "ForSequenceClassification"
         else []
     )
-    layout, ids, theirs = batch(LENGTHS)
+    batch = THEIRS.batch(LENGTHS)
     encoder = reference.double() if kind == "Model" else reference.double().distilbert
-    expected = encoder(**theirs).last_hidden_state.flatten(0, 1)[layout.padded_index]
-    (hidden,) = model.double().distilbert(ids, torch.zeros_like(ids), layout)
-    assert_close(hidden, expected, "hidden states", TOLERANCE)
+    (hidden,) = model.double().distilbert(batch.ids, batch.types, batch.layout)
+    THEIRS.assert_close(hidden, batch.flat(encoder(**batch.theirs).last_hidden_state))
 
 
 def test_an_old_checkpoint_with_copies_and_other_keys_loads(tmp_path: Path) -> None:
@@ -172,16 +109,16 @@ def test_dropout_stands_where_transformers_has_it() -> None:
     """After the embeddings and the feed-forward network, and not after attention's output."""
     config = DistilBertConfig(**SIZES | {"attention_dropout": 0.0, "dropout": 0.5})
     model = DistilBertModel(config).train()
-    layout, ids, _ = batch([64, 64])
-    hidden = torch.randn(layout.total, 32)
+    batch = THEIRS.batch([64, 64])
+    hidden = torch.randn(batch.layout.total, 32)
     layer = model.layers[0]
     attended: list[Tensor] = []
     layer.attention_norm.register_forward_hook(lambda _, inputs, output: attended.append(inputs[0]))
     for seed in (1, 2):
         torch.manual_seed(seed)
-        layer(hidden, layout)
+        layer(hidden, batch.layout)
     assert torch.equal(*attended)
-    embedded = model.embeddings(ids, ids, layout.position_ids)
+    embedded = model.embeddings(batch.ids, batch.types, batch.layout.position_ids)
     assert abs(float((embedded == 0).float().mean()) - 0.5) < 0.04  # 4,096 draws: standard deviation 0.008
     assert dataclasses.replace(config).with_dropout(0.3, 0.2).dropouts == (0.3, 0.2)
     assert config.with_dropout(0.3, 0.2).seq_classif_dropout == config.with_dropout(0.3, 0.2).qa_dropout == 0.3

@@ -9,71 +9,19 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from bertcore.errors import ArtifactError
-from bertcore.model.config import ARCHITECTURES, ModelConfig, build_discriminator, build_head, build_pretraining
-from bertcore.model.electra import ElectraConfig, ElectraForMaskedLM, ElectraModel
+from bertcore.model.config import ModelConfig, build_discriminator, build_head, build_pretraining
+from bertcore.model.electra import ElectraConfig, ElectraModel
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
-from bertcore.model.layout import Layout
-from tests.bertcore.model.test_bert import HEADS, LABELS, in_pairs, logits_like
+from tests.bertcore.model.references import HEADS, LENGTHS, Reference, drawn, padded, saved
+
+THEIRS = Reference("electra", "Electra", tied=frozenset({"generator_lm_head.weight"}), segments=True)
 
 SIZES: dict[str, Any] = {
     **{"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2},
     **{"intermediate_size": 24, "max_position_embeddings": 64, "embedding_size": 20},
 }
-LENGTHS = [40, 5, 23, 64]
-EXACT = 1e-10
-"""Of the largest number: both sides compute in float64."""
-
-
-def drawn(model: torch.nn.Module) -> Any:
-    """The model with weights of which none is 0 and no scale is 1."""
-    torch.manual_seed(3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.15 * torch.randn(parameter.shape)
-    return model.eval()
-
-
-def reference_of(directory: Path, kind: str, labels: int = 3) -> Any:
-    extra = {} if kind in ("ForMaskedLM", "ForPreTraining", "Model") else {"num_labels": labels}
-    loader = getattr(transformers, f"Electra{kind}")
-    return loader.from_pretrained(directory, dtype=torch.float64, **extra).eval()
-
-
-def batch(lengths: list[int], vocab_size: int = 60) -> tuple[Layout, Tensor, Tensor, dict[str, Tensor]]:
-    """Layout, flat ids and segments, and what transformers takes."""
-    layout = Layout.from_lengths(torch.tensor(lengths))
-    generator = torch.Generator().manual_seed(1)
-    ids = torch.randint(1, vocab_size, (layout.total,), generator=generator)
-    types = torch.randint(0, 2, (layout.total,), generator=generator)
-    shape = (layout.batch_size, layout.max_length)
-    empty = torch.zeros(layout.batch_size * layout.max_length, dtype=torch.int64)
-    padded, segments = (empty.index_copy(0, layout.padded_index, each).view(shape) for each in (ids, types))
-    inputs = {"input_ids": padded, "token_type_ids": segments, "attention_mask": layout.key_mask().long()}
-    return layout, ids, types, inputs
-
-
-def assert_close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=EXACT * max(float(expected.detach().abs().max()), 1.0))
-
-
-def assert_same_gradients(model: Any, reference: Any) -> None:
-    row = ARCHITECTURES["electra"]
-    found = row.names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
-    expected = {name: each.grad for name, each in reference.named_parameters()}
-    assert found.keys() == expected.keys() - {"generator_lm_head.weight"}
-    for name, gradient in found.items():
-        # transformers gives the padding's own row of the table none; it is not read here
-        rows = slice(1 if name.endswith("word_embeddings.weight") else 0, None)
-        assert_close(gradient[rows], expected[name][rows])
-
-
-def saved(model: Any, directory: Path) -> Any:
-    """`model` in float64, as it stands in `directory`."""
-    save_pretrained(model, directory)
-    return model.double()
 
 
 @settings(max_examples=8)
@@ -96,45 +44,24 @@ def test_a_discriminator_of_any_shape_equals_transformers(
     )
     directory = tmp_path_factory.mktemp("model")
     model = saved(drawn(build_discriminator(config)), directory)
-    reference = reference_of(directory, "ForPreTraining")
-    layout, ids, types, inputs = batch(lengths)
-    found, padded = model(ids, types, layout), reference(**inputs).logits
-    expected = padded.flatten()[layout.padded_index]
-    assert found.shape == (layout.total,)
-    assert_close(found, expected)
-    labels = torch.arange(layout.total) % 3 == 0
-    torch.nn.functional.binary_cross_entropy_with_logits(found, labels.double()).backward()
-    full = torch.zeros(padded.numel()).index_copy(0, layout.padded_index, labels.float()).view(padded.shape)
-    reference(**inputs, labels=full.double()).loss.backward()  # its own loss, over the real tokens
-    assert_same_gradients(model, reference)
+    reference, batch = THEIRS.load(directory, "ForPreTraining"), THEIRS.batch(lengths)
+    found = model(batch.ids, batch.types, batch.layout)
+    assert found.shape == (batch.layout.total,)
+    THEIRS.assert_close(found, batch.flat(reference(**batch.theirs).logits))
+    labels = (torch.arange(batch.layout.total) % 3 == 0).double()
+    torch.nn.functional.binary_cross_entropy_with_logits(found, labels).backward()
+    reference(**batch.theirs, labels=padded(labels, batch.layout)).loss.backward()  # its own loss, over the real tokens
+    THEIRS.assert_same_gradients(model, reference)
 
 
 @pytest.mark.parametrize("embedding", [20, 32], ids=["projected", "as wide as the layers"])
 def test_a_generator_equals_transformers(embedding: int, tmp_path: Path) -> None:
-    model = saved(drawn(ElectraForMaskedLM(ElectraConfig(**SIZES | {"embedding_size": embedding}))), tmp_path)
-    reference = reference_of(tmp_path, "ForMaskedLM")
-    layout, ids, types, inputs = batch(LENGTHS)
-    places = torch.arange(0, layout.total, 3)
-    (found,) = model(ids, types, layout, places)
-    expected = reference(**inputs).logits.flatten(0, 1)[layout.padded_index][places]
-    assert_close(found, expected)
-    found.logsumexp(1).square().sum().backward()
-    expected.logsumexp(1).square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_masked_lm(ElectraConfig(**SIZES | {"embedding_size": embedding}), LENGTHS, tmp_path)
 
 
 @pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
-    labels = LABELS[family]
-    model = saved(drawn(build_head(ElectraConfig(**SIZES), family, labels)), tmp_path)
-    reference = reference_of(tmp_path, kind, labels)
-    layout, ids, types, inputs = batch(LENGTHS)
-    found, outputs = model(ids, types, layout), reference(**in_pairs(family, inputs))
-    expected = logits_like(found, outputs, layout)
-    assert_close(found, expected)
-    found.square().sum().backward()
-    expected.square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_head(ElectraConfig(**SIZES), family, kind, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +76,11 @@ def test_directories_of_transformers_load_here(kind: str, build: Any, tmp_path: 
     model = build(read).eval()
     loaded = load_pretrained(model, tmp_path)
     assert loaded.missing == loaded.unused == []
-    layout, ids, types, inputs = batch(LENGTHS)
-    extra = (torch.arange(layout.total),) if kind == "ForMaskedLM" else ()
+    batch = THEIRS.batch(LENGTHS)
+    extra = (torch.arange(batch.layout.total),) if kind == "ForMaskedLM" else ()
     with torch.no_grad():
-        found = model(ids, types, layout, *extra)
-        expected = reference(**inputs).logits.flatten(0, 1)[layout.padded_index]
+        found = model(batch.ids, batch.types, batch.layout, *extra)
+        expected = batch.flat(reference(**batch.theirs).logits)
     torch.testing.assert_close(found[0] if extra else found, expected, rtol=0, atol=1e-5)
     head = build_head(read, "token_classification", 3)
     assert load_pretrained(head.base_model, tmp_path).missing == []

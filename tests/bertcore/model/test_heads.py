@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
-from tests.bertcore.model.test_bert import random_batch
+from tests.bertcore.model.references import random_batch
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

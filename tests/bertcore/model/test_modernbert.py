@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from torch import Tensor
 
 from bertcore.errors import ArtifactError
 from bertcore.model.attention import attend_groups, attend_padded
@@ -17,7 +16,11 @@ from bertcore.model.huggingface import load_config, load_pretrained, save_pretra
 from bertcore.model.layout import Layout
 from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.positions import Positions
-from tests.bertcore.model.test_bert import HEADS, LABELS, in_pairs, logits_like
+from tests.bertcore.model.references import HEADS, LENGTHS, Reference
+
+TOLERANCE = 1e-5
+"""Of the largest number: transformers turns queries and keys, and takes eager softmax, in float32 whatever the type."""
+THEIRS = Reference("modernbert", "ModernBert", tied=frozenset({"decoder.weight"}), tolerance=TOLERANCE)
 
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
@@ -29,86 +32,22 @@ SIZES: dict[str, Any] = {
     "local_attention": 8,
     "pad_token_id": 0,
 }
-LENGTHS = [40, 5, 23, 64]
-"""The window of 4 tokens to either side hides some, but in the second sequence none beyond its end."""
-
-
-TOLERANCE = 1e-5
-"""Of the largest number: transformers turns queries and keys, and takes eager softmax, in float32 whatever the type."""
-
-
-def reference_of(directory: Path, kind: str, labels: int = 3, attention: str = "sdpa") -> Any:
-    """In float64. Its eager attention makes NaN of padding whose window is empty, so that is for full batches only."""
-    loader = getattr(transformers, f"ModernBert{kind}")
-    extra = {} if kind in ("ForMaskedLM", "Model") else {"num_labels": labels}
-    return loader.from_pretrained(directory, attn_implementation=attention, dtype=torch.float64, **extra).eval()
-
-
-def drawn(model: torch.nn.Module) -> Any:
-    torch.manual_seed(3)
-    with torch.no_grad():
-        for parameter in model.parameters():  # no bias is 0, no scale is 1
-            parameter += 0.15 * torch.randn(parameter.shape)
-    return model.double().eval()
-
-
-def batch(lengths: list[int]) -> tuple[Layout, Tensor, Tensor, Tensor]:
-    """Layout, flat ids, and ids and mask as transformers takes them."""
-    layout = Layout.from_lengths(torch.tensor(lengths))
-    ids = torch.randint(5, SIZES["vocab_size"], (layout.total,), generator=torch.Generator().manual_seed(1))
-    empty = torch.zeros(layout.batch_size * layout.max_length, dtype=torch.int64)
-    padded = empty.index_copy(0, layout.padded_index, ids).view(layout.batch_size, -1)
-    return layout, ids, padded, layout.key_mask().long()
-
-
-def assert_same_gradients(model: Any, reference: Any) -> None:
-    row = ARCHITECTURES["modernbert"]
-    found = row.names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
-    expected = dict(reference.named_parameters())
-    assert found.keys() == expected.keys() - {"decoder.weight"}
-    for name, gradient in found.items():
-        theirs = expected[name].grad
-        if name.endswith("tok_embeddings.weight"):  # transformers gives the padding's own row none; it is not read here
-            gradient, theirs = gradient[1:], theirs[1:]
-        torch.testing.assert_close(gradient, theirs, rtol=0, atol=TOLERANCE * float(theirs.abs().max()))
+"""The window of 4 tokens to either side hides some of `LENGTHS`, but in the second sequence none beyond its end."""
 
 
 @pytest.mark.parametrize("every", [1, 2, 3])
 @pytest.mark.parametrize("lengths", [LENGTHS, [30, 30]], ids=["padded", "full"])
 def test_masked_lm_equals_transformers(every: int, lengths: list[int], tmp_path: Path) -> None:
     config = ModernBertConfig(global_attn_every_n_layers=every, global_rope_theta=500.0, **SIZES)
-    model = drawn(build_pretraining(config))
-    save_pretrained(model.float(), tmp_path)
-    model.double()
-    reference = reference_of(tmp_path, "ForMaskedLM", attention="eager" if len(set(lengths)) == 1 else "sdpa")
-    layout, ids, padded, mask = batch(lengths)
-    places = torch.arange(0, layout.total, 3)
-    (found,) = model(ids, torch.zeros_like(ids), layout, places)
-    logits = reference(input_ids=padded, attention_mask=mask).logits
-    expected = logits.flatten(0, 1)[layout.padded_index][places]
-    torch.testing.assert_close(found, expected, rtol=0, atol=TOLERANCE * float(expected.detach().abs().max()))
-    found.logsumexp(1).square().sum().backward()
-    expected.logsumexp(1).square().sum().backward()
-    # The table's row of padding competes in the softmax in both.
-    assert_same_gradients(model, reference)
+    # Its eager attention makes NaN of padding whose window is empty.
+    attention = "eager" if len(set(lengths)) == 1 else "sdpa"
+    THEIRS.assert_same_masked_lm(config, lengths, tmp_path, attn_implementation=attention)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, pooling: Any, tmp_path: Path) -> None:
-    labels = LABELS[family]
-    model = drawn(build_head(ModernBertConfig(classifier_pooling=pooling, **SIZES), family, labels))
-    save_pretrained(model.float(), tmp_path)
-    model.double()
-    reference = reference_of(tmp_path, kind, labels)
-    layout, ids, padded, mask = batch(LENGTHS)
-    found = model(ids, torch.zeros_like(ids), layout)
-    outputs = reference(**in_pairs(family, {"input_ids": padded, "attention_mask": mask}))
-    expected = logits_like(found, outputs, layout)
-    torch.testing.assert_close(found, expected, rtol=0, atol=TOLERANCE * float(expected.detach().abs().max()))
-    found.square().sum().backward()
-    expected.square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_head(ModernBertConfig(classifier_pooling=pooling, **SIZES), family, kind, tmp_path)
 
 
 def test_directories_of_transformers_load_here(tmp_path: Path) -> None:
@@ -122,10 +61,10 @@ def test_directories_of_transformers_load_here(tmp_path: Path) -> None:
     model = build_pretraining(read).eval()
     loaded = load_pretrained(model, tmp_path)
     assert loaded.missing == loaded.unused == []
-    layout, ids, padded, mask = batch(LENGTHS)
-    (found,) = model(ids, torch.zeros_like(ids), layout, torch.arange(layout.total))
+    batch = THEIRS.batch(LENGTHS)
+    (found,) = model(batch.ids, batch.types, batch.layout, torch.arange(batch.layout.total))
     with torch.no_grad():
-        expected = reference(input_ids=padded, attention_mask=mask).logits.flatten(0, 1)[layout.padded_index]
+        expected = batch.flat(reference(**batch.theirs).logits)
     torch.testing.assert_close(found, expected, rtol=0, atol=2 * TOLERANCE * float(expected.abs().max()))
     head = build_head(read, "token_classification", 3)
     assert load_pretrained(head.base_model, tmp_path).missing == []

@@ -1,7 +1,4 @@
-"""RoBERTa against transformers: the same weights give the same outputs and gradients; both read each other.
-
-Both compute in double precision; see `test_bert` for why.
-"""
+"""RoBERTa against transformers: the same weights give the same outputs and gradients; both read each other."""
 
 import json
 from pathlib import Path
@@ -11,25 +8,15 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_pretraining
+from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
-from bertcore.model.layout import Layout
 from bertcore.model.roberta import RobertaConfig, RobertaForMaskedLM, RobertaModel
-from tests.bertcore.model.test_bert import (
-    HEADS,
-    LABELS,
-    LOSS_TOLERANCE,
-    TOLERANCE,
-    assert_close,
-    in_pairs,
-    logits_like,
-    padded,
-)
-from tests.bertcore.model.test_electra import drawn
+from tests.bertcore.model.references import HEADS, LENGTHS, Reference, drawn, padded, saved
 
+PAD = 1
+THEIRS = Reference("roberta", "Roberta", pad=PAD)
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
     "hidden_size": 32,
@@ -38,79 +25,28 @@ SIZES: dict[str, Any] = {
     "intermediate_size": 24,
     "max_position_embeddings": 66,
 }
-PAD = 1
-LENGTHS = [40, 5, 23, 64]
-
-
-def reference_of(directory: Path, kind: str, labels: int = 3) -> Any:
-    extra = {} if kind in ("ForMaskedLM", "Model") else {"num_labels": labels}
-    loader = getattr(transformers, f"Roberta{kind}")
-    return loader.from_pretrained(directory, attn_implementation="eager", dtype=torch.float64, **extra).eval()
-
-
-def batch(lengths: list[int], low: int = 2) -> tuple[Layout, Tensor, dict[str, Tensor]]:
-    """Layout, flat ids from `low` on, and both as transformers takes them."""
-    layout = Layout.from_lengths(torch.tensor(lengths))
-    ids = torch.randint(low, SIZES["vocab_size"], (layout.total,), generator=torch.Generator().manual_seed(1))
-    return layout, ids, {"input_ids": padded(ids, layout, PAD), "attention_mask": layout.key_mask().long()}
-
-
-def assert_same_gradients(model: Any, reference: Any) -> None:
-    found = ARCHITECTURES["roberta"].names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
-    expected = {name: each.grad for name, each in reference.named_parameters()}
-    assert found.keys() == expected.keys()
-    for name, gradient in found.items():
-        # A bias of the keys shifts all scores of a query alike: its true gradient is 0, what is seen is rounding.
-        theirs = expected[name.replace("key", "query")] if name.endswith("key.bias") else expected[name]
-        assert_close(gradient, expected[name], name, LOSS_TOLERANCE, float(theirs.abs().max()))
 
 
 @pytest.mark.parametrize("hidden_act", ["gelu", "gelu_new"])
 @pytest.mark.parametrize("lengths", [LENGTHS, [30, 30]], ids=["padded", "full"])
 def test_masked_lm_equals_transformers(hidden_act: Any, lengths: list[int], tmp_path: Path) -> None:
-    """Also where the tokenizer's kind gives token types, which RoBERTa has not."""
-    model = drawn(build_pretraining(RobertaConfig(hidden_act=hidden_act, **SIZES)))
-    save_pretrained(model, tmp_path)
-    model.double()
-    reference = reference_of(tmp_path, "ForMaskedLM")
-    layout, ids, theirs = batch(lengths)
-    places = torch.arange(0, layout.total, 3)
-    (found,) = model(ids, torch.ones_like(ids), layout, places)
-    expected = reference(**theirs).logits.flatten(0, 1)[layout.padded_index][places]
-    assert_close(found, expected, "logits")
-    found.logsumexp(1).square().sum().backward()
-    expected.logsumexp(1).square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_masked_lm(RobertaConfig(hidden_act=hidden_act, **SIZES), lengths, tmp_path)
 
 
 @pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
-    labels = LABELS[family]
-    model = drawn(build_head(RobertaConfig(**SIZES), family, labels))
-    save_pretrained(model, tmp_path)
-    model.double()
-    reference = reference_of(tmp_path, kind, labels)
-    layout, ids, theirs = batch(LENGTHS)
-    found = model(ids, torch.zeros_like(ids), layout)
-    outputs = reference(**in_pairs(family, theirs))
-    expected = logits_like(found, outputs, layout)
-    assert_close(found, expected, "logits")
-    found.square().sum().backward()
-    expected.square().sum().backward()
-    assert_same_gradients(model, reference)
+    THEIRS.assert_same_head(RobertaConfig(**SIZES), family, kind, tmp_path)
 
 
 def test_padding_within_a_text_is_counted_as_transformers_does(tmp_path: Path) -> None:
     """A text may hold a literal <pad>; the attention mask of transformers' tokenizer is 1 there."""
-    model = drawn(RobertaModel(RobertaConfig(**SIZES)))
-    save_pretrained(model, tmp_path)
-    layout, ids, theirs = batch(LENGTHS, low=0)
-    ids[[0, 7, 8, 39, 40, 44]] = PAD
-    theirs["input_ids"] = padded(ids, layout, PAD)
-    expected = reference_of(tmp_path, "Model")(**theirs)
-    hidden, pooled = model.double()(ids, torch.zeros_like(ids), layout)
-    assert_close(hidden, expected.last_hidden_state.flatten(0, 1)[layout.padded_index], "hidden states")
-    assert_close(pooled, expected.pooler_output, "pooled")
+    model, batch = saved(drawn(RobertaModel(RobertaConfig(**SIZES))), tmp_path), THEIRS.batch(LENGTHS)
+    batch.ids[[0, 7, 8, 39, 40, 44]] = PAD
+    batch.ids[[3, 41]] = 0
+    expected = THEIRS.load(tmp_path, "Model")(**batch.theirs | {"input_ids": padded(batch.ids, batch.layout, PAD)})
+    hidden, pooled = model(batch.ids, batch.types, batch.layout)
+    THEIRS.assert_close(hidden, batch.flat(expected.last_hidden_state))
+    THEIRS.assert_close(pooled, expected.pooler_output)
 
 
 @pytest.mark.parametrize(
@@ -131,11 +67,10 @@ def test_directories_of_transformers_load_here(kind: str, tmp_path: Path) -> Non
     assert loaded.missing == ([] if kind == "ForMaskedLM" else head)
     assert all("encoder" not in name and "embeddings" not in name for name in loaded.unused)
     assert any("pooler" in name for name in loaded.unused) == (kind == "Model")
-    layout, ids, theirs = batch(LENGTHS)
+    batch = THEIRS.batch(LENGTHS)
     encoder = reference.double() if kind == "Model" else reference.double().roberta
-    expected = encoder(**theirs).last_hidden_state.flatten(0, 1)[layout.padded_index]
-    hidden = model.double().roberta.hidden_states(ids, torch.zeros_like(ids), layout)
-    assert_close(hidden, expected, "hidden states", TOLERANCE)
+    hidden = model.double().roberta.hidden_states(batch.ids, batch.types, batch.layout)
+    THEIRS.assert_close(hidden, batch.flat(encoder(**batch.theirs).last_hidden_state))
 
 
 def test_an_old_checkpoint_with_copies_and_a_pooler_loads(tmp_path: Path) -> None:
@@ -185,9 +120,9 @@ def test_a_sequence_is_as_long_as_the_positions_behind_the_padding_allow() -> No
     config = RobertaConfig(**SIZES)
     assert config.max_sequence_length == 64 and RobertaConfig().max_sequence_length == 512
     model = RobertaModel(config)
-    layout, ids, _ = batch([64, 65])
+    batch = THEIRS.batch([64, 65])
     with pytest.raises(ConfigError, match="a sequence of 65 tokens is longer than the 64 positions of the model"):
-        model.hidden_states(ids, ids, layout)
+        model.hidden_states(batch.ids, batch.types, batch.layout)
     with pytest.raises(ValueError, match="max_position_embeddings: found 2, expected more than 2"):
         RobertaConfig(**SIZES | {"max_position_embeddings": 2})
 

@@ -18,7 +18,7 @@ from bertcore.objectives.causal import with_causal
 from bertcore.objectives.pretraining import build_objective
 from bertcore.training.config import PretrainConfig
 from bertcore.training.loop import Pretraining
-from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close
+from tests.bertcore.model.references import LOSS_TOLERANCE, assert_close
 from tests.small import FIELDS, assert_resumes, small_training
 
 LENGTHS = (9, 30, 7, 30)

@@ -27,7 +27,7 @@ from bertcore.objectives.pretraining import build_objective
 from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import forward_flops, training_flops
 from bertcore.training.loop import Pretraining
-from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close, random_batch
+from tests.bertcore.model.references import LOSS_TOLERANCE, assert_close, random_batch
 from tests.samples import vocabulary
 from tests.small import FIELDS, assert_resumes, small_training
 

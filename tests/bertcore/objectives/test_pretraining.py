@@ -11,7 +11,7 @@ from bertcore.errors import ConfigError
 from bertcore.instances.packing import PACKINGS
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES, build_model, build_objective, check_packing
-from tests.bertcore.model.test_bert import random_batch
+from tests.bertcore.model.references import random_batch
 
 
 def test_every_objective_has_a_packing_and_every_packing_an_objective() -> None:

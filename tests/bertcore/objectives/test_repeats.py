@@ -20,7 +20,7 @@ from bertcore.objectives.pretraining import build_objective
 from bertcore.objectives.repeats import repeated, visible
 from bertcore.training.flops import training_flops
 from bertcore.training.loop import Pretraining
-from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close
+from tests.bertcore.model.references import LOSS_TOLERANCE, assert_close
 from tests.small import assert_resumes, training_of_visible_tokens
 
 

@@ -22,7 +22,7 @@ from bertcore.objectives.span_boundary import PLACES, spans_of
 from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import training_flops
 from bertcore.training.loop import Pretraining
-from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close
+from tests.bertcore.model.references import LOSS_TOLERANCE, assert_close
 from tests.small import FIELDS, assert_resumes, small_training
 
 

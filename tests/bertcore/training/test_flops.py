@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import build_model, build_objective
 from bertcore.training.flops import peak_flops, training_flops
-from tests.bertcore.model.test_bert import random_batch
+from tests.bertcore.model.references import random_batch
 
 
 @pytest.mark.parametrize(

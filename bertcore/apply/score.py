@@ -5,37 +5,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from tokenizers import Encoding
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
+from bertcore.errors import TextError
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant, read_pairs, score, subset
 from bertcore.minimal_pairs.results import MODEL, summarize
-from bertcore.minimal_pairs.scoring import encode, pseudo_likelihood_scorer
+from bertcore.minimal_pairs.scoring import pseudo_likelihood_scorer
 
 
 def score_texts(
     model: MaskedLanguageModel, texts: Sequence[str], variant: Variant = "original"
 ) -> list[dict[str, Any]]:
     """For each text its `tokens`, its `pseudo_log_likelihood` in nats and its `pseudo_perplexity`, exp of minus the
-    mean of the tokens (Salazar et al. 2020, section 2.4). `TextError` for a text without a token."""
-    tokens = token_counts(model, texts)
-    sums = pseudo_likelihood_scorer(model.model, model.tokenizer, variant)(texts)
-    return [
-        {
-            "tokens": int(count),
-            "pseudo_log_likelihood": float(value),
-            "pseudo_perplexity": float(np.exp(-value / count)),
-        }
-        for count, value in zip(tokens, sums, strict=True)
+    mean of the tokens (Salazar et al. 2020, section 2.4); None of a text that is longer than the model reads.
+    `TextError` for a text without a token."""
+    encodings = encoded(model, texts)
+    read = [place for place, each in enumerate(encodings) if len(each) <= model.model.config.max_sequence_length]
+    sums = pseudo_likelihood_scorer(model.model, model.tokenizer, variant)([texts[place] for place in read])
+    rows: list[dict[str, Any]] = [
+        {"tokens": each.special_tokens_mask.count(0), "pseudo_log_likelihood": None, "pseudo_perplexity": None}
+        for each in encodings
     ]
+    for place, value in zip(read, sums, strict=True):
+        rows[place]["pseudo_log_likelihood"] = float(value)
+        rows[place]["pseudo_perplexity"] = float(np.exp(-value / rows[place]["tokens"]))
+    return rows
 
 
-def token_counts(model: MaskedLanguageModel, texts: Sequence[str]) -> NDArray[np.int64]:
-    """(texts,) tokens of each, without special ones. `TextError` for a text without a token."""
-    tokens = np.zeros(len(texts), dtype=np.int64)
-    for group in encode(model.tokenizer, texts, model.model.config.max_sequence_length):
-        tokens[group.places] = (group.words >= 0).sum(axis=1)
-    return tokens
+def encoded(model: MaskedLanguageModel, texts: Sequence[str]) -> list[Encoding]:
+    """The texts as the model reads them. `TextError` for one without a token."""
+    encodings = model.tokenizer.encode_batch(list(texts))
+    for place, encoding in enumerate(encodings):
+        if all(encoding.special_tokens_mask):
+            raise TextError(place, f"{texts[place][:60]!r}: found no token, expected words; correct or remove it")
+    return encodings
 
 
 def score_pairs(model: MaskedLanguageModel, config: MinimalPairsConfig) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from typing import get_args
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
-from bertcore.apply.score import score_pairs, score_texts, token_counts
+from bertcore.apply.score import encoded, score_pairs, score_texts
 from bertcore.commands.options import LAYOUT, add_input, add_model, model_directory, parse_arguments, refuse
 from bertcore.commands.parts import in_parts
 from bertcore.commands.results import Record, add_output, check_output, check_place, write
@@ -45,13 +46,24 @@ def run(options: argparse.Namespace) -> None:
     check_output(options)
     texts = texts_of(options)
     model = MaskedLanguageModel.load(model_directory(options, "fill-mask"))
-    found = in_parts(
-        texts,
-        lambda part: score_texts(model, part, options.variant),
-        lambda part: token_counts(model, part),
-        _NOTHING,
-    )
-    write(options, ({**row, "text": text} for text, row in found))
+    too_long = 0
+
+    def records() -> Iterator[Record]:
+        nonlocal too_long
+        scored = in_parts(
+            texts,
+            lambda part: score_texts(model, part, options.variant),
+            lambda part: encoded(model, part),
+            _NOTHING,
+        )
+        for text, row in scored:
+            too_long += row["tokens"] > 0 and row["pseudo_log_likelihood"] is None
+            yield {**row, "text": text}
+
+    write(options, records())
+    if too_long:
+        longest = model.model.config.max_sequence_length
+        print(f"texts beyond the {longest} tokens that the model reads, not scored: {too_long:,}", file=sys.stderr)
 
 
 _NOTHING: Record = {"tokens": 0, "pseudo_log_likelihood": None, "pseudo_perplexity": None}

@@ -97,10 +97,23 @@ def test_no_text_is_scored_before_all_can_be(
     assert "error: text 5: '\u0301': found no token" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["red " * 999, "\u0301"])
-def test_which_of_several_texts_cannot_be_scored(text: str, saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", "--model", str(saved), "red cat", text]) == BAD_INPUT
+def test_which_of_several_texts_cannot_be_scored(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "--model", str(saved), "red cat", "\u0301"]) == BAD_INPUT
     assert "error: text 2: " in capsys.readouterr().err
+
+
+def test_a_text_that_is_too_long_keeps_its_place_without_a_score(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score", "--model", str(saved), "red cat", "red " * 511, "red " * 510]) == 0
+    out, err = capsys.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [(row["tokens"], row["pseudo_perplexity"] is None) for row in rows] == [
+        (2, False),
+        (511, True),
+        (510, False),
+    ]
+    assert err.endswith("texts beyond the 512 tokens that the model reads, not scored: 1\n")
 
 
 def test_a_text_is_as_likely_alone_as_in_a_pair(

@@ -5,7 +5,6 @@ a bias, and of the layers each third alone sees the whole sequence, the others a
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -16,7 +15,7 @@ from bertcore.model import heads
 from bertcore.model.architecture import Architecture
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.dropout import dropout
-from bertcore.model.encoder import Encoder, EncoderModule, Kind, scores
+from bertcore.model.encoder import Encoder, Kind, scores
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
@@ -102,17 +101,6 @@ class ModernBertModel(Encoder):
 
     def final(self, hidden: Tensor) -> Tensor:
         return self.final_norm(hidden)
-
-
-def see(model: EncoderModule, local_attention: int) -> None:
-    """Give the local layers of a ModernBERT, alone or with a head, windows of so many tokens; its config says so."""
-    assert isinstance(model.config, ModernBertConfig)
-    if model.config.local_attention == local_attention:  # other positions, even equal ones, compile the layers anew
-        return
-    model.config = model.base_model.config = config = replace(model.config, local_attention=local_attention)
-    for index, layer in enumerate(model.base_model.layers):
-        assert isinstance(layer, ModernBertLayer)
-        layer.attention.positions = config.positions(index)
 
 
 def _residual_scale(config: ModernBertConfig) -> float:

@@ -61,12 +61,6 @@ class PretrainConfig(OptimizationConfig):
     """Sequences of the first step; from there they grow in a line to `batch_size`. None = the same throughout."""
     batch_ramp_share: float = 0.5
     """Of `max_steps`: where `batch_size` is reached; of use with `batch_size_start` only."""
-    local_attention_start: int | None = None
-    """Tokens that the local layers see in the first steps: windows that double, at equal distances, until they are
-    those of the model. What stands near a token is learned first, and sooner where nothing else is seen. None = the
-    same throughout."""
-    local_attention_ramp_share: float = 0.5
-    """Of `max_steps`: where the windows are the model's; of use with `local_attention_start` only."""
     max_steps: int = 1_000_000
     """Optimizer steps, those of the second phase included."""
     second_phase: LongerPhase | None = None
@@ -154,11 +148,6 @@ class PretrainConfig(OptimizationConfig):
         return 0 if self.batch_size_start is None else round(self.max_steps * self.batch_ramp_share)
 
     @property
-    def window_steps(self) -> int:
-        """Steps before the local layers see as far as the model says."""
-        return 0 if self.local_attention_start is None else round(self.max_steps * self.local_attention_ramp_share)
-
-    @property
     def stable_steps(self) -> int | None:
         """Steps that do not depend on `max_steps`; None where all may, and where encoders of them are kept."""
         if self.schedule != "wsd" or self.second_phase is not None or self.keep_every is not None:
@@ -193,7 +182,6 @@ class PretrainConfig(OptimizationConfig):
         for name in ("batch_size", "max_steps", "logging_steps", "eval_steps", "eval_sequences", "checkpoint_seconds"):
             within(self, name, "at least 1", least=1)
         self._check_ramp()
-        self._check_windows()
         self._check_rates()
         self._check_model()
         for name in ("checkpoint_steps", "keep_every"):
@@ -229,15 +217,6 @@ class PretrainConfig(OptimizationConfig):
             raise ValueError(
                 f"batch_ramp_share: found {self.batch_ramp_share}, expected that the batch has its size before the "
                 f"second phase begins; lower it to {self.first_phase_steps / self.max_steps:g} at most"
-            )
-
-    def _check_windows(self) -> None:
-        within(self, "local_attention_ramp_share", "0 < share <= 1, such as 0.5", above=0, most=1)
-        within(self, "local_attention_start", "at least 1, or null", least=1)
-        if self.local_attention_start is not None and self.model.architecture != "modernbert":
-            raise ValueError(
-                f"local_attention_start: found {self.local_attention_start} with architecture "
-                f"{self.model.architecture}, expected modernbert, whose layers see windows; set it to null"
             )
 
     def _check_model(self) -> None:

@@ -38,7 +38,6 @@ from bertcore.training.segments import distance_of, keep_distance, segment_rows
 from bertcore.training.state import TrainingState, divided, random_state, set_random_state, whole_model
 from bertcore.training.step import Computed, Feed, Gradients, WithObjective, explain_out_of_memory
 from bertcore.training.supervision import Interrupted, Keeper, Supervision
-from bertcore.training.windows import Windows
 
 SECOND_PHASE = "eval_second_phase"
 """Begins the metrics of held-out text at the second phase's length."""
@@ -113,7 +112,7 @@ class Pretraining:
             objective = self._objective = build_objective(config.objective, model, config.objective_options)
             if published is not None:
                 new |= {f"objective.{name}" for name in objective.load(model, published)}
-        self._distance, self._windows = distance_of(model, config, built), Windows(model, config)
+        self._distance = distance_of(model, config, built)
         self._trained = WithObjective(model, objective)
         stacks = layer_stacks(self._trained)
         for layers in stacks:
@@ -182,7 +181,6 @@ class Pretraining:
             self.settle_order()
         self._keeper.restart_clock()
         while True:
-            self._windows.widen(state.step)
             if self._evaluation_due():
                 state.history.add(state.step, self.evaluate())
             if at_step is not None:
@@ -242,7 +240,6 @@ class Pretraining:
 
     def compute(self) -> Computed:
         """The gradients of the next step, not yet applied."""
-        self._windows.widen(self.state.step)
         return self._gradients.compute(self.state.step, self._feed.of(self.state.step))
 
     def learning_rate(self) -> float:

@@ -143,7 +143,7 @@ class Gradients:
         self._warmup, self._encoder_key, self._seed = warmup, config.encoder_key, config.seed
         self._module, self._objective = module, objective
         self._accelerator, self._control = accelerator, control
-        self._model: EncoderModule = accelerator.unwrap_model(module).model
+        self._encoder = accelerator.unwrap_model(module).model.config
 
     def prepare(self, step: int, instances: Instances) -> Prepared:
         """`instances`, this rank's part of the global batch of `step`, as it is computed. Threads may call it."""
@@ -153,7 +153,7 @@ class Gradients:
         parts, counts = [self._objective.arranged(as_batch(*part)) for part in micro], Counter[str]()
         for part in parts:
             counts.update(self._objective.counts(part))
-            counts.update(tokens=part.layout.total, flops=training_flops(self._model.config, part, self._objective))
+            counts.update(tokens=part.layout.total, flops=training_flops(self._encoder, part, self._objective))
         return Prepared(parts, counts)
 
     def compute(self, step: int, prepared: Prepared) -> Computed:

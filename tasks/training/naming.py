@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 _STABLE = "stable-"
 """How the directories of stable phases begin, which are of no training alone."""
 
-_OF_THE_END = ("decay_share", "batch_ramp_share", "local_attention_ramp_share")
+_OF_THE_END = ("decay_share", "batch_ramp_share")
 _DECIDE_NOTHING = ("checkpoint_steps", "checkpoint_seconds", "skip_on_divergence")
 """When a training is saved, and whether it goes on where another one ends: the steps before are the same. A step that
 was left out stays so, also where that is not allowed any more."""
@@ -59,11 +59,7 @@ class TrainingNames:
         config = self._config
         if config.stable_steps is None:
             return None
-        resolved = {
-            "warmup_steps": config.warmup,
-            "ramp_steps": config.ramp_steps,
-            "window_steps": config.window_steps,
-        }
+        resolved = {"warmup_steps": config.warmup, "ramp_steps": config.ramp_steps}
         if config.init_from is not None:
             resolved["head_warmup_steps"] = config.head_warmup
         free = (*_OF_THE_END, "max_steps") if self._mask.masked_lm_prob_start is None else _OF_THE_END

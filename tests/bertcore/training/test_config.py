@@ -29,12 +29,6 @@ from bertcore.training.config import PretrainConfig
             r"batch_ramp_share: found 0\.95, .*; lower it to 0\.9 at most",
         ),
         ({"batch_ramp_share": 0.0}, r"batch_ramp_share: found 0\.0"),
-        ({"local_attention_start": 16}, "local_attention_start: found 16 with architecture bert, expected modernbert"),
-        (
-            {"local_attention_start": 0, "model": {"architecture": "modernbert"}},
-            "local_attention_start: found 0, expected at least 1, or null",
-        ),
-        ({"local_attention_ramp_share": 0.0}, r"local_attention_ramp_share: found 0\.0"),
         ({"head_learning_rate": 0.0}, r"head_learning_rate: found 0\.0, expected more than 0, or null"),
         ({"ema_decay": 1.0}, r"ema_decay: found 1\.0, expected 0 < decay < 1"),
         ({"decay_share": 0.0}, r"decay_share: found 0\.0"),

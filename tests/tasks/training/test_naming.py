@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from bertcore.instances.config import MaskConfig
-from bertcore.model.config import ModelConfig
 from bertcore.training.config import PretrainConfig
 from tasks.training import naming
 from tasks.training.naming import TrainingNames
@@ -46,12 +45,6 @@ def test_a_growing_batch_must_grow_over_as_many_steps() -> None:
     growing = {"batch_size_start": 64, "batch_ramp_share": 0.5}
     assert directory(**growing) != directory(**growing, max_steps=200)
     assert directory(**growing) == directory(**growing | {"batch_ramp_share": 0.25}, max_steps=200)
-
-
-def test_windows_must_widen_over_as_many_steps() -> None:
-    widening = {"local_attention_start": 16, "model": ModelConfig(architecture="modernbert"), "objective": "mlm"}
-    assert directory(**widening) != directory(**widening, max_steps=200)
-    assert directory(**widening) == directory(**widening, local_attention_ramp_share=0.25, max_steps=200)
 
 
 def test_of_one_length_where_the_share_of_masked_tokens_follows_it() -> None:

@@ -8,10 +8,9 @@ import numpy as np
 from tokenizers import Encoding
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
-from bertcore.errors import TextError
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant, read_pairs, score, subset
 from bertcore.minimal_pairs.results import MODEL, summarize
-from bertcore.minimal_pairs.scoring import pseudo_likelihood_scorer
+from bertcore.minimal_pairs.scoring import pseudo_likelihood_scorer, require_token
 
 
 def score_texts(
@@ -36,9 +35,8 @@ def score_texts(
 def encoded(model: MaskedLanguageModel, texts: Sequence[str]) -> list[Encoding]:
     """The texts as the model reads them. `TextError` for one without a token."""
     encodings = model.tokenizer.encode_batch(list(texts))
-    for place, encoding in enumerate(encodings):
-        if all(encoding.special_tokens_mask):
-            raise TextError(place, f"{texts[place][:60]!r}: found no token, expected words; correct or remove it")
+    for place, (text, encoding) in enumerate(zip(texts, encodings, strict=True)):
+        require_token(place, text, encoding)
     return encodings
 
 

@@ -161,10 +161,15 @@ def encode(tokenizer: Tokenizer, sentences: Sequence[str], longest: int) -> list
                 f"{sentences[place][:60]!r}…: found {len(encoding)} tokens, expected at most the {longest} positions "
                 "of the model; shorten or remove it",
             )
-        if all(encoding.special_tokens_mask):  # a sum of no terms would be the likeliest of all
-            raise TextError(place, f"{sentences[place][:60]!r}: found no token, expected words; correct or remove it")
+        require_token(place, sentences[place], encoding)
         groups.setdefault(len(encoding), []).append((place, encoding))
     return [_group(groups[length]) for length in sorted(groups)]
+
+
+def require_token(place: int, sentence: str, encoding: Encoding) -> None:
+    """`TextError` for the sentence at `place` where it has none: a sum of no terms would be the likeliest of all."""
+    if all(encoding.special_tokens_mask):
+        raise TextError(place, f"{sentence[:60]!r}: found no token, expected words; correct or remove it")
 
 
 def _group(members: list[tuple[int, Encoding]]) -> Sentences:

@@ -26,7 +26,7 @@ LOSS_TOLERANCE = 16 * torch.finfo(torch.float32).eps
 Its exponential, sum, logarithm and quotient round once or twice each; what follows is linear in the gradient."""
 
 EXACT = 1e-10
-"""Of the largest value of a tensor, as of 1 where all are smaller: the true gradient of a bias of the keys is 0, as it
+"""Relative to the largest value of a tensor; of a gradient also as it is: that of a bias of the keys is truly 0, as it
 shifts all scores of a query alike, and what is seen of it is rounding."""
 
 LENGTHS = [40, 5, 23, 64]
@@ -120,11 +120,11 @@ class Reference:
         loader = getattr(transformers, f"{self.classes}{kind}")
         return loader.from_pretrained(directory, dtype=torch.float64, **settings).eval()
 
-    def batch(self, lengths: list[int], vocab_size: int = 60) -> Batch:
-        """Of any ids but the padding's and those below."""
+    def batch(self, lengths: list[int]) -> Batch:
+        """Of any of 60 ids but the padding's and those below."""
         layout = Layout.from_lengths(torch.tensor(lengths))
         generator = torch.Generator().manual_seed(1)
-        ids = torch.randint(self.pad + 1, vocab_size, (layout.total,), generator=generator)
+        ids = torch.randint(self.pad + 1, 60, (layout.total,), generator=generator)
         types = torch.randint(0, 2, (layout.total,), generator=generator)
         theirs = {"input_ids": padded(ids, layout, self.pad), "attention_mask": layout.key_mask().long()}
         if self.segments:
@@ -132,8 +132,7 @@ class Reference:
         return Batch(layout, ids, types, theirs)
 
     def assert_close(self, found: Tensor, expected: Tensor) -> None:
-        largest = float(expected.detach().abs().max())
-        torch.testing.assert_close(found, expected, rtol=0, atol=max(self.tolerance * largest, EXACT))
+        assert_close(found, expected, self.classes, self.tolerance)
 
     def assert_same_gradients(self, model: Any, reference: Any) -> None:
         names = ARCHITECTURES[self.architecture].names
@@ -141,7 +140,8 @@ class Reference:
         expected = {name: each.grad for name, each in reference.named_parameters()}
         assert found.keys() == expected.keys() - self.tied
         for name, gradient in found.items():
-            self.assert_close(gradient, expected[name])
+            largest, tolerance = float(expected[name].abs().max()), max(self.tolerance, EXACT)
+            torch.testing.assert_close(gradient, expected[name], rtol=0, atol=max(tolerance * largest, EXACT))
 
     def assert_same_masked_lm(
         self, config: EncoderConfig, lengths: list[int], directory: Path, **settings: Any

@@ -16,9 +16,9 @@ from bertcore.model import bert
 from bertcore.model.config import ARCHITECTURES, ModelConfig
 from bertcore.model.distilbert import PRESETS, DistilBertConfig, DistilBertForMaskedLM, DistilBertModel
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
-from tests.bertcore.model.references import HEADS, LENGTHS, Reference, drawn
+from tests.bertcore.model.references import HEADS, LENGTHS, TOLERANCE, Reference, drawn
 
-THEIRS = Reference("distilbert", "DistilBert")
+THEIRS = Reference("distilbert", "DistilBert", tolerance=TOLERANCE)
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
     "hidden_size": 32,

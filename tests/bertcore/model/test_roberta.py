@@ -13,10 +13,10 @@ from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.roberta import RobertaConfig, RobertaForMaskedLM, RobertaModel
-from tests.bertcore.model.references import HEADS, LENGTHS, Reference, drawn, padded, saved
+from tests.bertcore.model.references import HEADS, LENGTHS, TOLERANCE, Reference, drawn, padded, saved
 
 PAD = 1
-THEIRS = Reference("roberta", "Roberta", pad=PAD)
+THEIRS = Reference("roberta", "Roberta", pad=PAD, tolerance=TOLERANCE)
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
     "hidden_size": 32,
